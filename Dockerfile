@@ -1,16 +1,14 @@
-# The image of make image, for those who have a builder: docker build -t NAME:TAG .
-FROM --platform=$BUILDPLATFORM golang:1.26 AS build
-ARG TARGETOS TARGETARCH
-WORKDIR /src
-COPY . .
-RUN GOOS=$TARGETOS GOARCH=$TARGETARCH make build && mkdir /empty
+# The image of a docket that is built: make image puts it below bin/image, and a release below a directory of its own.
+FROM --platform=$BUILDPLATFORM alpine:3 AS files
+RUN mkdir /empty
 
 FROM scratch
-COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
-COPY --from=build /empty /etc/docket
-COPY --from=build --chown=65532:65532 /empty /run/docket
-COPY --from=build --chown=65532:65532 /empty /var/lib/docket
-COPY --from=build /src/bin/docket /docket
+ARG TARGETPLATFORM
+COPY --from=files /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=files /empty /etc/docket
+COPY --from=files --chown=65532:65532 --chmod=0750 /empty /run/docket
+COPY --from=files --chown=65532:65532 --chmod=0750 /empty /var/lib/docket
+COPY $TARGETPLATFORM/docket /docket
 ENV PATH=/
 WORKDIR /
 USER 65532:65532

@@ -25,50 +25,54 @@ VERSION := $(or $(shell git describe --tags --match 'v*' --dirty 2>/dev/null),de
 # Without a readable repository the go command would fail, not leave the commit out.
 BUILDVCS := $(if $(shell git rev-parse --verify --quiet HEAD 2>/dev/null),auto,false)
 
-# Every module of the repository that has packages; tools has none.
-MODULES = $(patsubst %/go.mod,%,$(shell find . -name go.mod -not -path './.cache/*' -not -path './tools/*' -not -path '*/testdata/*'))
+LDFLAGS := -s -w -X github.com/docket-export/docket/cli/versioncmd.version=$(VERSION)
+BUILDER ?= $(or $(shell command -v docker),$(shell command -v podman),docker)
+
+# Every module of the repository.
+MODULES = $(patsubst %/go.mod,%,$(shell find . -name go.mod -not -path './.cache/*' -not -path '*/testdata/*'))
 
 # Every package of the modules that go.work joins: this one and those producers import.
 PACKAGES = $(shell go list -m -f '{{.Dir}}/...')
 
-LINT := $(CURDIR)/.cache/bin/golangci-lint
+LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 BENCHSTAT := $(CURDIR)/.cache/bin/benchstat
-COSIGN := $(CURDIR)/.cache/bin/cosign
 
 .PHONY: help
 help: ## explain the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: build
 build: ## build bin/docket: static, stripped, with its version
-	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags "-s -w -X github.com/docket-export/docket/cli/versioncmd.version=$(VERSION)" -o bin/docket ./cmd/docket
+	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags "$(LDFLAGS)" -o bin/docket ./cmd/docket
 
 .PHONY: engine
 engine: ## build bin/docket-webhook, the policy engine: static, stripped, with its version
 	cd webhook/engine && CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags "-s -w -X github.com/docket-export/docket/webhook/engine/cli.version=$(VERSION)" -o $(CURDIR)/bin/docket-webhook ./cmd/docket-webhook
 
-# IMAGE names its registry; PLATFORMS takes more, with commas between.
+# IMAGE names its registry; PLATFORMS takes more, with commas between, where the builder can store them.
 .PHONY: image
-image: ## write bin/image.tar, the container image IMAGE (docket.test/docket:dev), without a container builder
-	@mkdir -p bin
-	go run -C release ./image -out $(CURDIR)/bin/image.tar -name $(IMAGE) -platform $(PLATFORMS) -version $(VERSION)
+image: ## build the container image IMAGE (docket.test/docket:dev) with docker or podman
+	for platform in $$(echo $(PLATFORMS) | tr , ' '); do \
+		CGO_ENABLED=0 GOOS=$${platform%%/*} GOARCH=$${platform#*/} go build -trimpath -buildvcs=$(BUILDVCS) -ldflags "$(LDFLAGS)" -o bin/image/$$platform/docket ./cmd/docket; \
+	done
+	$(BUILDER) build --platform $(PLATFORMS) --tag $(IMAGE) --file Dockerfile bin/image
 
 .PHONY: push
-push: ## make the container image IMAGE and push it, with the credentials of docker login or the like
-	go run -C release ./image -push -name $(IMAGE) -platform $(PLATFORMS) -version $(VERSION)
+push: ## push the container image IMAGE
+	$(BUILDER) push $(IMAGE)
 
-# RELEASE takes flags, such as -key cosign.key, -snapshot or -image registry.example.com/docket.
+# RELEASE takes flags of goreleaser, such as --skip=publish. Every module has its tag at HEAD, or the others could not require it.
+GORELEASER = go run github.com/goreleaser/goreleaser/v2@v2.17.0
 .PHONY: release
-release: ## write what a release consists of, of the tags at HEAD, below bin/release; RELEASE takes flags
-	go run -C release . -out $(CURDIR)/bin/release $(RELEASE)
+release: ## make the release of the tags at HEAD below bin/release, and upload it as a draft; RELEASE takes flags
+	for tag in $(VERSION) decision/$(VERSION) client/$(VERSION) webhook/$(VERSION); do git tag --points-at HEAD | grep -qx "$$tag" || { echo "HEAD has no tag $$tag" >&2; exit 1; }; done
+	go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 $(if $(GOVULNDB),-db=$(GOVULNDB)) ./cmd/docket
+	GORELEASER_CURRENT_TAG=$(VERSION) $(GORELEASER) release --clean $(RELEASE)
 
-# Never cached: what they read is outside of their module.
-.PHONY: release-test release-test-quick
-release-test: release-test-quick $(COSIGN) ## make a release, run its packages under systemd, verify it with cosign; offline once cosign is built
-	cd release && go test -count=1 -timeout 20m -run TestCosign . -cosign $(COSIGN)
-
-release-test-quick:
-	cd release && go test -count=1 -timeout 20m .
+.PHONY: release-snapshot
+release-snapshot: ## check the configuration of releases, and make archives and packages of this tree below bin/release
+	$(GORELEASER) check
+	$(GORELEASER) release --snapshot --clean --skip=sign,sbom,docker
 
 # The tests of every module that needs Go alone; a failed one is run once more, alone. What passes then is named by
 # .ci/run as flaky, which is a defect. Data races, panics and more than five failures end it. GOGC, where
@@ -102,7 +106,7 @@ gate: ## what must be green before a change lands: .ci/run
 
 .PHONY: hygiene
 hygiene: check-format check-vet check-prose check-generated ## format, go vet, plain English, generated files, tidy modules
-	@hack/tidy.sh -diff . client client/configfile decision webhook
+	@hack/tidy.sh -diff . client decision webhook
 
 .PHONY: check-format
 check-format:
@@ -126,14 +130,16 @@ check-prose:
 	@echo "prose ."; go run ./hack/prose
 
 .PHONY: check-lint
-check-lint: $(LINT)
+check-lint:
 	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(LINT) run --config $(CURDIR)/.golangci.yml ./...); done
 
-# The types of every package on every platform docket is released for: seconds each,
-# where a build takes a minute.
+# Every platform that docket, the modules of producers and the policy engine are released for.
 .PHONY: check-cross
 check-cross:
-	@go run ./hack/crosscheck
+	for arch in amd64 arm64 arm 386 s390x ppc64le riscv64; do GOARCH=$$arch CGO_ENABLED=0 go build -o /dev/null ./cmd/docket; done
+	GOOS=darwin GOARCH=arm64 go build ./decision/... ./client/... ./webhook/...
+	GOOS=windows GOARCH=amd64 go build ./decision/... ./client/... ./webhook/...
+	cd webhook/engine && GOARCH=arm64 CGO_ENABLED=0 go build ./...
 
 .PHONY: check-tidy
 check-tidy:
@@ -154,17 +160,8 @@ check-generated:
 		echo "make check: go generate changed the files above: commit them as they are now" >&2; exit 1; \
 	fi
 
-$(LINT): tools/go.mod tools/go.sum
-	cd tools && CGO_ENABLED=0 GOFLAGS= GOWORK=off go build -trimpath -gcflags=all=-dwarf=false -ldflags=-s -buildvcs=false -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
-	@touch $@
-
-$(BENCHSTAT): tools/go.mod tools/go.sum
-	cd tools && GOFLAGS= GOWORK=off go build -buildvcs=false -o $@ golang.org/x/perf/cmd/benchstat
-	@touch $@
-
-$(COSIGN): release/testdata/cosign/go.mod
-	cd release/testdata/cosign && GOFLAGS= GOWORK=off go build -buildvcs=false -o $@ github.com/sigstore/cosign/v3/cmd/cosign
-	@touch $@
+$(BENCHSTAT):
+	GOBIN=$(CURDIR)/.cache/bin GOFLAGS= go install golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 # What takes a quarter of an hour and more to build, once; make e2e builds it otherwise.
 .PHONY: servers
@@ -189,11 +186,11 @@ kafka-smoke:
 soak: ## the long proofs, hours of them; ONLY="crash fuzz" for some
 	hack/soak.sh $(ONLY)
 
-# Every seed, kill and planted fault. The tests of bench, release and the policy engine belong to it.
+# Every seed, kill and planted fault. The tests of bench and the policy engine belong to it.
 .PHONY: test-long
 test-long: ## run all tests at full size, with the race detector
 	long() { (set -x; CGO_ENABLED=1 go test -race -tags soak -exec '$(RACING)' -count=1 $(TESTFLAGS) -timeout 60m "$$@"); }; \
-	long $(PACKAGES); for m in bench release/internal webhook/engine; do (cd $$m; long ./...); done
+	long $(PACKAGES); for m in bench webhook/engine; do (cd $$m; long ./...); done
 
 # The wall clock of time.Now with 400 days added, in the standard library that the tests are built with. The clock
 # of a bubble of testing/synctest, which begins in the year 2000, stays as it is.

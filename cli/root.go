@@ -60,7 +60,6 @@ Try it in two terminals:
 		probecmd.New(kinds),
 		topcmd.New(kinds),
 		tailcmd.New(kinds),
-		sendcmd.NewTestserver(),
 		tapcmd.New(),
 		queuecmd.New(kinds),
 		queuecmd.NewReplay(kinds),

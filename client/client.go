@@ -11,7 +11,7 @@
 // and reports in the stream itself how many records it dropped.
 //
 //	client.go    Client: records in, and what became of them
-//	config.go    Config; the module client/configfile reads it from a file
+//	config.go    Config
 //	sender.go    Sender: lines in, for programs that keep them elsewhere
 //	link.go      what both are made of: the lines under way (line.go)
 //	raw.go       copies of records that wait to be encoded

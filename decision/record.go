@@ -12,8 +12,6 @@ import (
 	"github.com/docket-export/docket/decision/rawjson"
 )
 
-//go:generate go run ./internal/schemagen record.go record.schema.json
-
 // SchemaVersion is the version of Record's schema.
 const SchemaVersion = 1
 

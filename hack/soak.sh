@@ -19,8 +19,8 @@ part() {
 only=("$@")
 
 prepare() {
-	install make=make strace=strace /usr/sbin/nginx=nginx-light ip=iproute2 nsenter=util-linux systemctl=systemd rpm=rpm openssl=openssl \
-		groff=groff python3=python3 jq=jq zstd=zstd curl=curl chromium-headless-shell=chromium-headless-shell
+	install make=make strace=strace /usr/sbin/nginx=nginx-light ip=iproute2 nsenter=util-linux openssl=openssl \
+		python3=python3 jq=jq zstd=zstd curl=curl chromium-headless-shell=chromium-headless-shell
 }
 export -f prepare install
 part prepare 20m bash -euc prepare
@@ -29,7 +29,7 @@ part long 120m make test-long
 part later 30m make test-later
 part crash 90m make crash
 part fuzz 60m make fuzz
-part release 60m make release-test-quick
+part release 60m make release-snapshot
 part docs 15m make docs
 part timed 60m bash -euc 'cd test && go test -tags soak -vet=off -count=1 -timeout 55m -v -run "^(TestAlerts|TestFaults)$" ./monitoring ./admission' # alerts at 60 times the speed, a loss of at most a second
 part chaos 120m make chaos

@@ -1,4 +1,4 @@
-// Package sendcmd has the commands for producers: docket send and docket testserver.
+// Package sendcmd has docket send.
 package sendcmd
 
 import (

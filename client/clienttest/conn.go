@@ -14,20 +14,10 @@ import (
 	"github.com/docket-export/docket/decision/stream"
 )
 
-const (
-	// readBuffer is what is read at once.
-	readBuffer = 64 << 10
-	// endlessFactor is how many times the limit a line may go on for.
-	endlessFactor = 16
-	// grace is how long a producer may go on sending after a closing line: what
-	// it had written before it read that is no fault.
-	grace = 2 * time.Second
-)
+// grace is how long a producer may leave a connection open after a closing line.
+const grace = 4 * time.Second
 
-var (
-	errEndless = errors.New("endless line")
-	errSevered = errors.New("the exporter has broken the connection")
-)
+var errSevered = errors.New("the exporter has broken the connection")
 
 // conn is one connection. serve and what it calls read, write writes.
 type conn struct {
@@ -40,13 +30,9 @@ type conn struct {
 	severed  bool
 	begun    bool      // the first line has come
 	producer *producer // nil in plain mode
-	hello    stream.Hello
-	next     uint64 // number of the next line
-	got      int    // lines that came
-	open     int    // lines held
-	eof      bool   // nothing more comes
-	late     bool   // something came long after the closing line
-	closedAt time.Time
+	next     uint64    // number of the next line
+	open     int       // lines held
+	eof      bool      // nothing more comes
 
 	known    uint64 // what the answer to the hello says
 	answered bool
@@ -57,11 +43,12 @@ type conn struct {
 	closing  string           // the reason of the closing line; empty: none yet
 	writing  bool             // replies are on their way
 	failed   bool             // the producer takes no replies any more
+	ended    bool             // the closing line was the last reply
 }
 
 func newConn(e *Exporter, nc net.Conn) *conn {
 	c := &conn{e: e, nc: nc, done: make(chan struct{})}
-	c.in = bufio.NewReaderSize(tap{c}, readBuffer)
+	c.in = bufio.NewReader(tap{c})
 	return c
 }
 
@@ -100,95 +87,40 @@ func (c *conn) close(reason string) {
 type tap struct{ *conn }
 
 func (t tap) Read(p []byte) (int, error) {
-	bytewise, ok := t.mayRead()
-	if !ok {
+	if !t.mayRead() {
 		return 0, errSevered
 	}
-	if bytewise {
-		p = p[:1]
-	}
 	n, err := t.nc.Read(p)
-	if _, ok := t.mayRead(); !ok {
+	if !t.mayRead() {
 		return 0, errSevered
 	}
 	return n, err
 }
 
-// mayRead waits while the exporter is stalled. It is not ok once severed.
-func (c *conn) mayRead() (bytewise, ok bool) {
+// mayRead waits while the exporter is stalled. It is false once severed.
+func (c *conn) mayRead() bool {
 	c.e.mu.Lock()
 	defer c.e.mu.Unlock()
-	ok = c.e.await(c.done, func() bool { return !c.e.stalled || c.closing != "" || c.severed })
-	return c.e.inside != nil, ok && !c.severed
+	return c.e.await(c.done, func() bool { return !c.e.stalled || c.closing != "" || c.severed }) && !c.severed
 }
 
-// read takes lines until there are no more.
+// read takes lines until there are no more. In plain mode what comes after the last
+// newline is a line.
 func (c *conn) read() {
 	for {
-		if c.cutHere() {
-			return
+		line, err := c.in.ReadBytes('\n')
+		if err == nil {
+			c.take(bytes.TrimSuffix(line[:len(line)-1], []byte("\r")))
+			continue
 		}
-		line, length, err := c.readLine()
-		switch {
-		case err == nil:
-			c.take(line, length)
-		case errors.Is(err, errEndless):
-			c.endless(line, length)
-		default:
-			c.end(line, length)
-			return
-		}
+		c.e.change(func() {
+			if !c.begun || c.producer == nil {
+				c.takeLocked(bytes.TrimSuffix(line, []byte("\r")))
+			}
+			c.eof = true
+		})
+		return
 	}
-}
-
-// readLine returns the next line without its newline and a "\r" before it: its
-// beginning if length, the whole length, is over the limit. With an error it
-// returns what came before, with errEndless its beginning.
-func (c *conn) readLine() (line []byte, length int, err error) {
-	c.e.mu.Lock()
-	limit := c.e.limit
-	c.e.mu.Unlock()
-	for {
-		piece, err := c.in.ReadSlice('\n')
-		length += len(piece)
-		line = append(line, piece[:min(len(piece), max(limit+2-len(line), 0))]...)
-		switch {
-		case err == nil && length <= limit+2:
-			line = bytes.TrimSuffix(line[:length-1], []byte("\r"))
-			return line, len(line), nil
-		case err == nil:
-			return line[:limit], length - 1, nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return line, length, err
-		case length > endlessFactor*limit:
-			return line[:limit], length, errEndless
-		}
-	}
-}
-
-// cutHere breaks the connection inside the next line if BreakInside wants that.
-func (c *conn) cutHere() bool {
-	c.e.mu.Lock()
-	cut := c.begun && c.closing == "" && c.e.inside != nil && c.e.inside.left <= 1
-	c.e.mu.Unlock()
-	if !cut {
-		return false
-	}
-	for {
-		b, err := c.in.ReadByte()
-		if err != nil {
-			c.end(nil, 0)
-			return true
-		}
-		if !bytes.ContainsRune([]byte(" \t\r\n"), rune(b)) {
-			break
-		}
-	}
-	c.e.mu.Lock()
-	defer c.e.mu.Unlock()
-	c.e.inside = nil
-	c.breakSettled()
-	return true
 }
 
 // breakSettled breaks the connection when what is owed is told, with mu held.
@@ -197,31 +129,28 @@ func (c *conn) breakSettled() {
 	c.sever()
 }
 
-// take deals with a line of that length, which may be over the limit.
-func (c *conn) take(line []byte, length int) {
-	e := c.e
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if c.severed { // what was read before counts for nothing
-		return
-	}
-	if c.closing != "" {
-		c.tooLate()
-		return
-	}
-	if length == len(line) && len(bytes.TrimSpace(line)) == 0 {
+func (c *conn) take(line []byte) {
+	c.e.mu.Lock()
+	defer c.e.mu.Unlock()
+	c.takeLocked(line)
+}
+
+// takeLocked deals with a line, with mu held. What was read before the connection was
+// broken or closed counts for nothing.
+func (c *conn) takeLocked(line []byte) {
+	if c.severed || c.closing != "" || len(bytes.TrimSpace(line)) == 0 {
 		return
 	}
 	if !c.begun {
-		if c.begin(line); c.producer != nil || c.closing != "" || c.severed {
+		if c.begin(line); c.producer != nil || c.closing != "" {
 			return
 		}
 	} else if c.producer != nil && stream.IsHello(line) {
-		e.violation("producer %s: a second hello on a connection", c.producer.name)
+		c.e.violation("producer %s: a second hello on a connection", c.producer.name)
 		c.close("broken hello: a connection has only one, on its first line")
 		return
 	}
-	c.receive(line, length)
+	c.receive(line)
 }
 
 // begin takes the first line, with mu held: a hello, or a line of plain mode,
@@ -234,9 +163,6 @@ func (c *conn) begin(line []byte) {
 	case err != nil:
 		c.e.violation("%w", err)
 		c.close(err.Error())
-	case c.e.hellos > 0:
-		c.e.hellos--
-		c.sever()
 	default:
 		c.e.greet(c, hello)
 	}
@@ -244,9 +170,9 @@ func (c *conn) begin(line []byte) {
 
 // receive takes a record, with mu held, which it gives away while it does what
 // is planned for this line.
-func (c *conn) receive(line []byte, length int) {
+func (c *conn) receive(line []byte) {
 	e := c.e
-	l, fl := Line{Text: string(line)}, flawOf(line, length, e.limit)
+	l, fl := Line{Text: string(line)}, flawOf(line)
 	if c.producer != nil {
 		l.Producer, l.Number = c.producer.name, c.next
 		c.next++
@@ -255,7 +181,6 @@ func (c *conn) receive(line []byte, length int) {
 	if fl.reason != "" {
 		e.violation("%s: %s", l.name(), fl.detail)
 	}
-	c.got++
 	e.notify()
 	if c.carryOut(e.due()); c.severed || c.closing != "" {
 		return
@@ -283,55 +208,6 @@ func (c *conn) carryOut(plans []*plan) {
 		p.do()
 		e.mu.Lock()
 	}
-	// The line to be broken was read as a whole: it is lost all the same.
-	if e.inside != nil && e.inside.left <= 0 {
-		e.inside = nil
-		c.breakSettled()
-	}
-}
-
-// end deals with what came after the last newline: in plain mode it is a line.
-func (c *conn) end(line []byte, length int) {
-	c.e.mu.Lock()
-	defer c.e.mu.Unlock()
-	blank := len(bytes.TrimSpace(line)) == 0
-	if !blank && !c.begun && c.closing == "" && !c.severed {
-		c.begin(line)
-	}
-	if !blank && c.begun && c.producer == nil && c.closing == "" && !c.severed {
-		c.receive(bytes.TrimSuffix(line[:min(length, c.e.limit)], []byte("\r")), length)
-	}
-	c.eof = true
-	c.e.notify()
-}
-
-// endless ends a connection on which a line does not end. The line is refused
-// first: if it were not decided it would come again for ever.
-func (c *conn) endless(line []byte, length int) {
-	c.take(line, length)
-	c.e.mu.Lock()
-	defer c.e.mu.Unlock()
-	if c.severed || c.closing != "" {
-		return
-	}
-	c.e.violation("%s: no newline in %d times the limit of %d bytes a line", c.name(), endlessFactor, c.e.limit)
-	c.close(fmt.Sprintf("lost framing: no newline in %d times the limit of %d bytes a line", endlessFactor, c.e.limit))
-}
-
-// tooLate deals with something that came although the connection is closing,
-// with mu held.
-func (c *conn) tooLate() {
-	if !c.late && !c.closedAt.IsZero() && time.Since(c.closedAt) > grace {
-		c.late = true
-		c.e.violation("%s: still sends lines %s after the closing line (%s)", c.name(), grace, c.closing)
-	}
-}
-
-func (c *conn) name() string {
-	if c.producer == nil {
-		return "a producer in plain mode"
-	}
-	return "producer " + c.producer.name
 }
 
 func (l Line) name() string {
@@ -344,11 +220,11 @@ func (l Line) name() string {
 // flaw is why no exporter could store a line.
 type flaw struct{ reason, detail string }
 
-func flawOf(line []byte, length, limit int) flaw {
+func flawOf(line []byte) flaw {
 	first := bytes.TrimSpace(line)
 	switch {
-	case length > limit:
-		return flaw{stream.TooLarge, fmt.Sprintf("%d bytes are more than the limit of %d", length, limit)}
+	case len(line) > maxRecordBytes:
+		return flaw{stream.TooLarge, fmt.Sprintf("%d bytes are more than the limit of %d", len(line), maxRecordBytes)}
 	case !utf8.Valid(line):
 		return flaw{stream.InvalidJSON, "not UTF-8"}
 	case !json.Valid(line):

@@ -1,12 +1,5 @@
 package clienttest
 
-import "time"
-
-// SetMaxRecordBytes sets the limit of a record, which is 1 MiB otherwise.
-func (e *Exporter) SetMaxRecordBytes(n int) {
-	e.change(func() { e.limit = n })
-}
-
 // Refuse makes the exporter refuse every line for which f returns a reason. A line is asked about
 // once, when it would be stored. f is called by one goroutine at a time and must not use the
 // exporter. With nil the exporter refuses only lines that no exporter could store.
@@ -62,21 +55,9 @@ func (e *Exporter) Resume() {
 	e.change(func() { e.stalled = false })
 }
 
-// Delay makes everything that the exporter says come d late. What is stored in
-// the meantime is acknowledged together, behind an ack of no more than before that says
-// why it took so long.
-func (e *Exporter) Delay(d time.Duration) {
-	e.change(func() { e.delay = d })
-}
-
-// Break breaks every connection. What is held, and what is owed, is lost.
-func (e *Exporter) Break() {
-	e.change(e.breakAll)
-}
-
 // After calls do when n more lines have come, blank ones not counted, and the
 // last of them is neither stored nor refused yet. do may use the exporter: with
-// Hold that line is held, with Break or Down it is lost. n is at least 1.
+// Hold that line is held, with Down it is lost. n is at least 1.
 func (e *Exporter) After(n int, do func()) {
 	e.change(func() { e.plans = append(e.plans, &plan{n, do}) })
 }
@@ -86,30 +67,6 @@ func (e *Exporter) After(n int, do func()) {
 // exporter from it; that line is lost. n is at least 1.
 func (e *Exporter) BreakAfter(n int) {
 	e.change(func() { e.plans = append(e.plans, &plan{left: n}) })
-}
-
-// BreakInside breaks the connection that brings the n-th line from now on when a part of that line
-// has been read. Those before it are stored and acknowledged first, as with BreakAfter. n is at
-// least 1. Until then the exporter reads byte by byte, so that a producer's write through Dial ends
-// in the middle too. A write that is under way at the time of this call may still succeed.
-func (e *Exporter) BreakInside(n int) {
-	e.change(func() { e.inside = &plan{left: n} })
-}
-
-// BreakHellos breaks the next n connections after their hello, unanswered.
-func (e *Exporter) BreakHellos(n int) {
-	e.change(func() { e.hellos = n })
-}
-
-// Dismiss ends every connection in good order: it tells what is owed, unless
-// muted, and then reason in a closing line. What is held is lost.
-func (e *Exporter) Dismiss(reason string) {
-	e.change(func() {
-		for c := range e.conns {
-			e.forgetPending(c)
-			c.close(reason)
-		}
-	})
 }
 
 // Down breaks every connection and refuses new ones until Up. The exporter keeps what
@@ -124,16 +81,6 @@ func (e *Exporter) Down() {
 // Up ends Down.
 func (e *Exporter) Up() {
 	e.change(func() { e.down = false })
-}
-
-// Forget makes the exporter answer the next hello of producer as if it did not know the
-// producer. What it has stored stays stored.
-func (e *Exporter) Forget(producer string) {
-	e.change(func() {
-		if p := e.producers[producer]; p != nil {
-			p.forgotten = true
-		}
-	})
 }
 
 func (e *Exporter) change(f func()) {
@@ -161,8 +108,5 @@ func (e *Exporter) due() (plans []*plan) {
 		}
 	}
 	e.plans = waiting
-	if e.inside != nil {
-		e.inside.left--
-	}
 	return plans
 }

@@ -3,7 +3,6 @@ package clienttest_test
 import (
 	"context"
 	"errors"
-	"io"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,10 +51,11 @@ func TestHoldSettleRelease(t *testing.T) {
 	checkLines(t, e)
 	e.Settle(4)
 	p.expect("ack 4")
-	e.Break()
+	e.Down()
 	if e.Held() != 0 {
-		t.Errorf("held after Break: got %d, want 0", e.Held())
+		t.Errorf("held after Down: got %d, want 0", e.Held())
 	}
+	e.Up()
 	p.expectEnd()
 	again := greet(t, e, "p", 5)
 	again.expect("acked 4")
@@ -77,28 +77,11 @@ func TestMute(t *testing.T) {
 	if err := e.Wait(within(t), 5); err != nil {
 		t.Fatal(err)
 	}
-	if got := e.Told(); got != 0 {
-		t.Errorf("told: got %d, want 0", got)
-	}
-	e.Break()
+	e.Down()
+	e.Up()
 	e.Unmute()
 	p.expectEnd()
 	greet(t, e, "p", 1).expect("acked 5")
-	if got := e.Told(); got != 5 {
-		t.Errorf("told after the answer: got %d, want 5", got)
-	}
-}
-
-// An exporter that tells nothing does not wait until it has.
-func TestMuteAndBreakAfter(t *testing.T) {
-	e := newExporter(t)
-	e.Mute()
-	e.BreakAfter(2)
-	p := greet(t, e, "p", 1)
-	p.expect("acked 0")
-	p.send(1, 2)
-	p.expectEnd()
-	checkLines(t, e, `p/1 {"n":1}`)
 }
 
 func TestStall(t *testing.T) {
@@ -142,52 +125,6 @@ func TestBreakAfter(t *testing.T) {
 	again.send(3, 4)
 	again.expectAck(4)
 	checkViolations(t, e)
-}
-
-// A write ends in the middle of the line.
-func TestBreakInside(t *testing.T) {
-	e := newExporter(t)
-	e.BreakInside(2)
-	p := greet(t, e, "p", 1)
-	p.expect("acked 0")
-	wrote := make(chan int, 1)
-	both := record(1) + "\n" + record(2) + "\n"
-	go func() {
-		n, err := io.WriteString(p.nc, both)
-		if err == nil {
-			n = -1
-		}
-		wrote <- n
-	}()
-	p.expect("ack 1")
-	p.expectEnd()
-	if n, line := <-wrote, len(record(1))+1; n <= line || n >= len(both)-1 {
-		t.Errorf("got %d bytes taken of %d, want the write to end inside the second line, from %d on", n, len(both), line)
-	}
-	checkLines(t, e, `p/1 {"n":1}`)
-}
-
-// A line that the exporter was reading already is lost just the same.
-func TestBreakInsideWhileReading(t *testing.T) {
-	e := newExporter(t)
-	p := greet(t, e, "p", 1)
-	p.expect("acked 0")
-	p.write(`{"n"`)
-	e.BreakInside(1)
-	_, _ = io.WriteString(p.nc, ":1}\n") // it may find the connection broken
-	p.expectEnd()
-	checkLines(t, e)
-}
-
-func TestBreakHellos(t *testing.T) {
-	e := newExporter(t)
-	e.BreakHellos(2)
-	greet(t, e, "p", 1).expectEnd()
-	greet(t, e, "p", 1).expectEnd()
-	greet(t, e, "p", 1).expect("acked 0")
-	if got := e.Connections(); got != 3 {
-		t.Errorf("connections: got %d, want 3", got)
-	}
 }
 
 func TestAfter(t *testing.T) {
@@ -239,97 +176,12 @@ func TestDownAndUp(t *testing.T) {
 	greet(t, e, "p", 1).expect("acked 0")
 }
 
-func TestForget(t *testing.T) {
-	e := newExporter(t)
-	p := greet(t, e, "p", 1)
-	p.expect("acked 0")
-	p.send(1, 3)
-	p.expectAck(3)
-	e.Forget("p")
-	e.Break()
-	p.expectEnd()
-	again := greet(t, e, "p", 4)
-	again.expect("acked 0")
-	again.send(4, 4)
-	again.expectAck(4)
-	greet(t, e, "p", 5).expect("acked 4")
-	checkViolations(t, e)
-}
-
-func TestDismiss(t *testing.T) {
-	e := newExporter(t)
-	p := greet(t, e, "p", 1)
-	p.expect("acked 0")
-	e.Mute()
-	p.send(1, 1)
-	if err := e.Wait(within(t), 1); err != nil {
-		t.Fatal(err)
-	}
-	e.Unmute()
-	e.Dismiss("the exporter is stopping")
-	p.expectAck(1)
-	p.expect("closing: the exporter is stopping")
-	p.nc.Close()
-	waitFor(t, e, "nobody connected", func() bool { return e.Connected() == 0 })
-	checkViolations(t, e)
-}
-
-// What was under way when the closing line came is no fault; to go on is.
-func TestSendsAfterClosing(t *testing.T) {
-	tests := map[string]struct {
-		lasts time.Duration
-		want  []string
-	}{
-		"a moment": {time.Second, nil},
-		"for ever": {time.Hour, []string{"still sends lines 2s after the closing line (enough)"}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := clienttest.New()
-				defer e.Close()
-				p := greet(t, e, "p", 1)
-				p.expect("acked 0")
-				e.Dismiss("enough")
-				p.expect("closing: enough")
-				for began := time.Now(); time.Since(began) < tt.lasts; time.Sleep(100 * time.Millisecond) {
-					if _, err := io.WriteString(p.nc, record(1)+"\n"); err != nil {
-						break
-					}
-				}
-				p.nc.Close()
-				synctest.Wait()
-				checkViolations(t, e, tt.want...)
-				checkLines(t, e)
-			})
-		})
-	}
-}
-
-// A producer that leaves its connection open is not waited for.
-func TestClosingLineIsFinal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := clienttest.New()
-		defer e.Close()
-		p := greet(t, e, "p", 1)
-		p.expect("acked 0")
-		e.Dismiss("enough")
-		p.expect("closing: enough")
-		p.expectEnd()
-		synctest.Wait()
-		if got := e.Connected(); got != 0 {
-			t.Errorf("connected: got %d, want 0", got)
-		}
-	})
-}
-
 // A stalled, held or delayed exporter can be closed.
 func TestCloseEndsEverything(t *testing.T) {
 	for name, prepare := range map[string]func(*clienttest.Exporter){
 		"stalled": (*clienttest.Exporter).Stall,
 		"held":    (*clienttest.Exporter).Hold,
 		"muted":   (*clienttest.Exporter).Mute,
-		"delayed": func(e *clienttest.Exporter) { e.Delay(time.Hour) },
 		"unread":  func(*clienttest.Exporter) {},
 	} {
 		t.Run(name, func(t *testing.T) {

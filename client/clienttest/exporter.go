@@ -30,15 +30,14 @@ import (
 	"slices"
 	"sync"
 	"syscall"
-	"time"
 )
 
 // maxViolations bounds how many violations are remembered: a producer that goes
 // wrong may do so on every line.
 const maxViolations = 100
 
-// defaultMaxRecordBytes is the limit that a real exporter has by default.
-const defaultMaxRecordBytes = 1 << 20
+// maxRecordBytes is the limit that a real exporter has by default.
+const maxRecordBytes = 1 << 20
 
 // Line is a line whose fate is decided.
 type Line struct {
@@ -49,7 +48,7 @@ type Line struct {
 }
 
 // Exporter is an exporter in memory. What it has stored counts as durable: it is
-// known when the producer comes back, until Forget. Safe for concurrent use.
+// known when the producer comes back. Safe for concurrent use.
 type Exporter struct {
 	wg sync.WaitGroup
 
@@ -61,16 +60,11 @@ type Exporter struct {
 	held    bool
 	muted   bool
 	stalled bool
-	delay   time.Duration
-	limit   int // bytes of a record
 	refuse  func(Line) (reason, detail string)
 	plans   []*plan
-	inside  *plan // BreakInside; nil: none
-	hellos  int   // BreakHellos
 
 	lines      []Line
 	refused    []Line
-	turned     []Line // away, because of QueueFull
 	pending    []pending
 	violations []error
 	producers  map[string]*producer
@@ -96,7 +90,6 @@ type pending struct {
 func New() *Exporter {
 	return &Exporter{
 		changed:   make(chan struct{}),
-		limit:     defaultMaxRecordBytes,
 		producers: make(map[string]*producer),
 		conns:     make(map[*conn]struct{}),
 		listeners: make(map[net.Listener]struct{}),
@@ -199,36 +192,12 @@ func (e *Exporter) Refused() []Line {
 	return slices.Clone(e.refused)
 }
 
-// TurnedAway are the numbered lines for which the exporter had no room, each as often as it came:
-// see Refuse. They are in Lines or Refused once they have come again and are decided.
-func (e *Exporter) TurnedAway() []Line {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return slices.Clone(e.turned)
-}
-
 // Held is how many lines were read and are neither stored nor refused, because
 // of Hold.
 func (e *Exporter) Held() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.pending)
-}
-
-// Told counts the stored and refused lines that producers were told about. The ack, or the answer
-// to a hello, has been sent or is being sent.
-func (e *Exporter) Told() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	n := 0
-	for _, list := range [][]Line{e.lines, e.refused} {
-		for _, l := range list {
-			if p := e.producers[l.Producer]; p != nil && l.Number <= p.told {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // Violations are what producers did against the protocol, the first 100.

@@ -4,24 +4,17 @@ import (
 	"github.com/docket-export/docket/decision/stream"
 )
 
-// stuckHellos is how many times in a row a producer may say the same hello after
-// it was told better. Once or twice the answer may have been lost on its way.
-const stuckHellos = 3
-
 // fullReason is what a connection is closed with on which a line was refused as
 // QueueFull.
 const fullReason = "the queue is full: connect again later"
 
 // producer is what is known of the one stream of numbers that a name stands for.
 type producer struct {
-	name      string
-	acked     uint64            // every line up to it is stored or refused; 0: unknown
-	told      uint64            // the producer knows that of every line up to it
-	awaited   uint64            // there was no room for this line: it must come again; 0: none
-	seen      map[uint64]string // every line that ever came
-	live      *conn             // its latest connection
-	stuck     int               // hellos in a row that took no notice of the answer
-	forgotten bool              // acts as unknown at the next hello
+	name    string
+	acked   uint64            // every line up to it is stored or refused; 0: unknown
+	awaited uint64            // there was no room for this line: it must come again; 0: none
+	seen    map[uint64]string // every line that ever came
+	live    *conn             // its latest connection
 }
 
 // greet begins acknowledged mode on c, with mu held.
@@ -31,35 +24,19 @@ func (e *Exporter) greet(c *conn, hello stream.Hello) {
 	case p == nil:
 		p = &producer{name: hello.Producer, seen: make(map[uint64]string)}
 		e.producers[p.name] = p
-	case p.forgotten:
-		p.forgotten, p.acked, p.awaited = false, 0, 0
-		clear(p.seen) // it may count from 1 again
 	case p.acked > 0 && hello.Next > p.acked+1:
 		e.violation("producer %s: said hello with next %d after line %d: the lines between them were never received", p.name, hello.Next, p.acked)
 	case p.awaited > 0 && hello.Next > p.awaited:
 		e.violation("producer %s: said hello with next %d, but line %d found no room and must come again", p.name, hello.Next, p.awaited)
 	}
 	if older := p.live; older != nil {
-		p.checkProgress(e, older, hello)
 		e.forgetPending(older)
 		older.close("another connection of this producer has taken over")
 	}
 	p.live = c
-	c.producer, c.hello, c.next, c.known = p, hello, hello.Next, p.acked
+	c.producer, c.next, c.known = p, hello.Next, p.acked
 	c.through, c.acked = hello.Next-1, hello.Next-1
 	e.notify()
-}
-
-// checkProgress is about a producer that is told of lines it need not send, and
-// comes back with the same number without having sent any, for ever.
-func (p *producer) checkProgress(e *Exporter, older *conn, hello stream.Hello) {
-	if !older.answered || older.got > 0 || older.known < hello.Next || older.hello.Next != hello.Next {
-		p.stuck = 0
-		return
-	}
-	if p.stuck++; p.stuck == stuckHellos {
-		e.violation("producer %s: says hello with next %d again and again, although the answer was acked %d", p.name, hello.Next, older.known)
-	}
 }
 
 // check compares a line with what came under its number before, with mu held.
@@ -121,8 +98,6 @@ func (e *Exporter) decide(p pending) {
 // it reads of that.
 func (e *Exporter) turnAway(p pending, detail string) {
 	for _, l := range append([]Line{p.line}, e.forgetPending(p.c)...) {
-		l.Reason = stream.QueueFull
-		e.turned = append(e.turned, l)
 		p.c.full = append(p.c.full, stream.Refused{Seq: l.Number, Reason: stream.QueueFull, Detail: detail})
 	}
 	p.c.producer.awaited = p.line.Number

@@ -50,14 +50,6 @@ func TestAuthorsPage(t *testing.T) {
 	d.Follow(t, document.Read(t, "authors.md").Steps())
 }
 
-// TestProtocolPage does what docs/protocol.md says.
-func TestProtocolPage(t *testing.T) {
-	desk.Needs(t, "python3")
-	d := desk.New(t)
-	write(t, filepath.Join(d.Dir, "docket_producer.py"), read(t, "../../python/docket_producer.py"))
-	d.Follow(t, document.Read(t, "protocol.md").Steps())
-}
-
 // TestPythonOverTLS sends lines with the module over TLS, with a client certificate, a bad line among them and
 // more than a record of TLS holds.
 func TestPythonOverTLS(t *testing.T) {

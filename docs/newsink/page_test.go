@@ -16,21 +16,16 @@ import (
 // program is the module of the page, as a stranger would have it.
 type program struct{ dir string }
 
-// The page has a whole program: it compiles outside of docket's module.
-func TestPageCompiles(t *testing.T) {
+// The page has a whole program: outside of docket's module, its sink passes the suite of every sink.
+func TestPage(t *testing.T) {
 	testinput.Packages(t, "../../cli/...", "../../sinks/...")
 	p := program{dir: t.TempDir()}
 	p.write(t)
-	p.run(t, 0, "", "go", "list", "-export", "./...") // compiles, and links nothing
-}
-
-// The sink on the page is durable before it returns nil: file, name, directory.
-func TestPageSyncs(t *testing.T) {
-	spool := blocks(t)["spool"]
-	steps := regexp.MustCompile(`(?s)func \(s \*sink\) Send.*s\.write\(.*syncFile\(os\.Open\(s\.directory\)\)` +
-		`.*func \(s \*sink\) write.*f\.Write\(.*syncFile\(f, .*os\.Rename\(.*func syncFile.*f\.Sync\(\)`)
-	if !steps.MatchString(spool) {
-		t.Error("got a sink that does not write, sync, rename and sync the directory")
+	test := exec.CommandContext(t.Context(), "go", "test", "./...")
+	test.Dir = p.dir
+	test.Env = append(os.Environ(), "GOWORK="+filepath.Join(p.dir, "go.work"))
+	if out, err := test.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 
@@ -90,23 +85,4 @@ func (p program) file(t *testing.T, name, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func (p program) command(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(name, args...)
-	cmd.Dir = p.dir
-	cmd.Env = append(os.Environ(), "GOWORK="+filepath.Join(p.dir, "go.work"))
-	return cmd
-}
-
-// run runs a program to its end and returns what it has written.
-func (p program) run(t *testing.T, want int, stdin, name string, args ...string) string {
-	t.Helper()
-	cmd := p.command(name, args...)
-	cmd.Stdin = strings.NewReader(stdin)
-	out, err := cmd.CombinedOutput()
-	if got := cmd.ProcessState.ExitCode(); got != want {
-		t.Fatalf("%s %s: got exit code %d, %v, want %d\n%s", name, strings.Join(args, " "), got, err, want, out)
-	}
-	return string(out)
 }

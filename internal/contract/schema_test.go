@@ -92,80 +92,6 @@ func TestSchemaAcceptsGatekeeperExport(t *testing.T) {
 	}
 }
 
-// samples are JSON values of every shape, and kinds say which of them a member
-// may have. The table is written by hand so that it can disagree with the
-// generator.
-var samples = []string{
-	`null`, `true`, `1`, `2`, `0`, `-1`, `1.5`, `18446744073709551616`,
-	`"text"`, `"deny"`, `"audit"`, `"2026-01-05T10:04:07Z"`, `"2026-01-05"`,
-	`[]`, `["a"]`, `[1]`, `{}`, `{"a":"b"}`, `{"a":1}`,
-}
-
-var kinds = map[string][]string{
-	"any":      samples,
-	"string":   {`"text"`, `"deny"`, `"audit"`, `"2026-01-05T10:04:07Z"`, `"2026-01-05"`},
-	"strings":  {`[]`, `["a"]`},
-	"map":      {`{}`, `{"a":"b"}`},
-	"bool":     {`true`},
-	"time":     {`"2026-01-05T10:04:07Z"`},
-	"version":  {`1`},
-	"decision": {`"deny"`},
-	"process":  {`"audit"`},
-	"sequence": {`1`, `2`},
-	"integer":  {`1`, `2`, `0`, `-1`},
-	"number":   {`1`, `2`, `0`, `-1`, `1.5`, `18446744073709551616`},
-}
-
-var members = map[string]string{
-	"id": "string", "details": "any", "eventType": "string",
-	"group": "string", "version": "string", "kind": "string", "name": "string", "namespace": "string",
-	"message": "string", "enforcementAction": "string", "enforcementActions": "strings",
-	"constraintAnnotations": "map",
-	"resourceGroup":         "string", "resourceAPIVersion": "string", "resourceKind": "string",
-	"resourceNamespace": "string", "resourceName": "string", "resourceLabels": "map",
-	"timestamp": "time", "operation": "string", "requestResource": "string", "requestSubresource": "string",
-	"requestUsername": "string", "requestUserUID": "string", "requestUserGroups": "strings", "dryRun": "bool",
-	"schemaVersion": "version", "decision": "decision", "process": "process",
-	"cluster": "string", "pod": "string", "auditID": "string", "requestUID": "string",
-	"template": "string", "resourceUID": "string", "sequence": "sequence",
-	"code": "integer", "warnings": "strings", "auditAnnotations": "map", "patchType": "string", "patchBytes": "integer",
-	"durationSeconds": "number", "webhookPath": "string", "failure": "string",
-	"object": "any", "oldObject": "any", "patch": "any", "omitted": "strings",
-}
-
-func TestSchemaTypes(t *testing.T) {
-	schema := compile(t)
-	for member, kind := range members {
-		t.Run(member, func(t *testing.T) {
-			for _, value := range samples {
-				line := `{"` + member + `":` + value + `}`
-				err := schema.Validate(parse(t, line))
-				if got, want := err == nil, slices.Contains(kinds[kind], value); got != want {
-					t.Errorf("%s: got accepted %t, want %t: %v", line, got, want, err)
-				}
-				checkTypeAgrees(t, line, err == nil)
-			}
-		})
-	}
-}
-
-// checkTypeAgrees reports a line on which Record and its schema disagree. Two
-// things only the schema sees: null and 0, which read as absent.
-func checkTypeAgrees(t *testing.T, line string, accepted bool) {
-	t.Helper()
-	var r decision.Record
-	err := json.Unmarshal([]byte(line), &r)
-	if err == nil {
-		err = r.Validate()
-	}
-	if accepted && err != nil {
-		t.Errorf("%s: the schema accepts what Record does not: %v", line, err)
-	}
-	if !accepted && err == nil && !strings.HasSuffix(line, ":null}") && !strings.HasSuffix(line, ":0}") {
-		t.Errorf("%s: Record accepts what the schema does not", line)
-	}
-}
-
 func TestSchemaRefusesUnknownValues(t *testing.T) {
 	schema := compile(t)
 	for _, line := range []string{
@@ -208,13 +134,18 @@ func TestSchemaEnums(t *testing.T) {
 	}
 }
 
-// Type, schema and the table above have the same members.
+// types are what the schema says of the Go types of Record. A json.RawMessage may be anything.
+var types = map[string]string{
+	"string": "string", "decision.Decision": "string", "decision.Process": "string", "time.Time": "string", "json.RawMessage": "",
+	"int": "integer", "uint64": "integer", "float64": "number", "*bool": "boolean", "[]string": "array", "map[string]string": "object",
+}
+
+// Type and schema have the same members, of the same types.
 func TestSchemaMembers(t *testing.T) {
+	type property struct{ Description, Type, Format string }
 	var published struct {
-		Properties map[string]struct {
-			Description string `json:"description"`
-		} `json:"properties"`
-		AdditionalProperties *bool `json:"additionalProperties"`
+		Properties           map[string]property
+		AdditionalProperties *bool
 	}
 	if err := json.Unmarshal(read(t, schemaFile), &published); err != nil {
 		t.Fatal(err)
@@ -222,30 +153,20 @@ func TestSchemaMembers(t *testing.T) {
 	if published.AdditionalProperties == nil || !*published.AdditionalProperties {
 		t.Error("additionalProperties is not true: consumers must tolerate unknown members")
 	}
-	inSchema := make(map[string]bool)
-	for name, p := range published.Properties {
-		inSchema[name] = true
-		if p.Description == "" {
-			t.Errorf("schema: %s has no description", name)
-		}
-	}
-	inType := make(map[string]bool)
 	for f := range reflect.TypeFor[decision.Record]().Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		inType[name] = true
 		if !strings.HasPrefix(options, "omit") {
 			t.Errorf("field %s is written when it is not set", f.Name)
 		}
+		want, known := types[f.Type.String()]
+		got, there := published.Properties[name]
+		if !known || !there || got.Type != want || got.Description == "" || (f.Type.String() == "time.Time") != (got.Format == "date-time") {
+			t.Errorf("field %s of type %s: the schema has %+v", f.Name, f.Type, got)
+		}
+		delete(published.Properties, name)
 	}
-	inTable := make(map[string]bool)
-	for name := range members {
-		inTable[name] = true
-	}
-	if !reflect.DeepEqual(inSchema, inType) {
-		t.Errorf("members of the schema %v, of the type %v", inSchema, inType)
-	}
-	if !reflect.DeepEqual(inTable, inType) {
-		t.Errorf("members of the test %v, of the type %v", inTable, inType)
+	for name := range published.Properties {
+		t.Errorf("the schema has %s, and Record has not", name)
 	}
 }
 

@@ -156,38 +156,3 @@ func TestLinks(t *testing.T) {
 		t.Error(f)
 	}
 }
-
-// Links that lead nowhere are found, and others are not.
-func TestBrokenLinksAreFound(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"a.md": "# A page\n\n## `docket run`, in short\n\n## Twice\n\n## Twice\n\n" +
-			"[b](sub/b.md) [b](sub/b.md#b-b) [a](#docket-run-in-short) [a](#twice-1) [far](https://example.com/x#y)\n" +
-			"`[code](missing.md)` [dir](sub)\n\n```sh\n# comment\n[x](missing.md)\n```\n" +
-			"[1](missing.md) [2](sub/b.md#c) [3](#comment) ![4](missing.png) [5](/sub/b.md)\n",
-		"sub/b.md": "# [B](../a.md) b\n\n[up](../a.md#twice)\n\n[ref]: ../missing.md\n",
-	} {
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, _, err := broken(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []string{
-		"a.md: #comment: there is no such heading",
-		"a.md: /sub/b.md: is absolute: name the file relative to this one",
-		"a.md: missing.md: there is no such file",
-		"a.md: missing.png: there is no such file",
-		"a.md: sub/b.md#c: there is no such heading",
-		"sub/b.md: ../missing.md: there is no such file",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-}

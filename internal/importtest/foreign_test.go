@@ -19,7 +19,7 @@ const version = "v0.1.0"
 
 // released are the modules that a tag publishes, by their directories.
 var released = map[string]string{
-	module: ".", module + "/decision": "decision", module + "/client": "client", module + "/client/configfile": "client/configfile",
+	module: ".", module + "/decision": "decision", module + "/client": "client",
 	module + "/webhook": "webhook",
 }
 

@@ -57,13 +57,15 @@ func newReader(t *testing.T) *reader {
 	bin := t.TempDir()
 	values := filepath.Join(bin, "gatekeeper.yaml")
 	must(t, os.WriteFile(values, []byte(strings.NewReplacer("SHOP", "shop", "replicas: 2", "replicas: 1").Replace(gatekeeperValues)), 0o600))
+	image := filepath.Join(bin, "image.tar")
+	must(t, nodetest.WriteImage(image, "registry.example.com/docket:1.0.0", filepath.Join(n.Dir, "docket")))
 	importImage := n.Inside("ctr", "-n", "k8s.io", "images", "import", "--snapshotter", "overlayfs", "-").Args
 	for name, script := range map[string]string{
 		// The tree as it is, committed or not.
 		"git": `[ "$*" = "clone https://github.com/docket-export/docket" ] && ln -s '` + root + `' docket`,
-		// The node has an image at once that others pull from a registry.
-		"make": `[ "$3" = push ] && exec ` + strings.Join(importImage, " ") + ` <docket/bin/image.tar
-exec ` + artifact.Program(t, "make make") + ` "$@"`,
+		// The node has an image at once that others build and pull from a registry.
+		"make": `[ "$3" = push ] && exec ` + strings.Join(importImage, " ") + " <'" + image + `'
+exec ` + artifact.Program(t, "make make") + ` -C docket build`,
 		// The chart of Gatekeeper is a folder here. Its hooks, which label a namespace, would need an image.
 		"helm": `[ "$1" = repo ] && exit
 hooks=

@@ -1,40 +1,37 @@
 package nodetest
 
 import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/docket-export/docket/internal/repo"
 )
 
-// build makes the images of the repository with the tool that makes the released ones, and
-// returns their archives.
+// build makes the images of the repository and returns their archives.
 func (n *Node) build() (archives []string, err error) {
-	if err := n.goBuild("release", "./image"); err != nil {
-		return nil, err
-	}
-	if err := n.goBuild(".", "./cmd/docket"); err != nil {
-		return nil, err
-	}
-	for _, i := range []struct{ name, pkg, program string }{
-		{name: "pause", pkg: "./nodetest/pause", program: filepath.Join(n.Dir, "pause")},
-		{name: "docket"},
-		{name: "engine", pkg: "./nodetest/engine", program: filepath.Join(n.Dir, "engine")},
-		{name: "busybox", program: "/bin/busybox"},
+	for _, i := range []struct{ name, module, pkg, program string }{
+		{"pause", "test", "./nodetest/pause", filepath.Join(n.Dir, "pause")},
+		{"docket", ".", "./cmd/docket", filepath.Join(n.Dir, "docket")},
+		{"engine", "test", "./nodetest/engine", filepath.Join(n.Dir, "engine")},
+		{"busybox", "", "", "/bin/busybox"},
 	} {
 		if i.pkg != "" {
-			if err := n.goBuild("test", i.pkg); err != nil {
+			if err := n.goBuild(i.module, i.pkg); err != nil {
 				return nil, err
 			}
 		}
 		archive := filepath.Join(n.Dir, i.name+".tar")
-		var programs []string // none: docket, which the tool builds
-		if i.program != "" {
-			programs = []string{i.program}
-		}
-		if err := n.image(archive, "docket.test/"+i.name+":dev", programs...); err != nil {
+		if err := WriteImage(archive, "docket.test/"+i.name+":dev", i.program); err != nil {
 			return nil, err
 		}
 		archives = append(archives, archive)
@@ -49,11 +46,6 @@ func (n *Node) goBuild(module, pkg string) error {
 	return inRepository(cmd, module)
 }
 
-// image writes an image of programs to archive.
-func (n *Node) image(archive, name string, programs ...string) error {
-	return inRepository(exec.Command(filepath.Join(n.Dir, "image"), append([]string{"-out", archive, "-name", name}, programs...)...), "release")
-}
-
 // inRepository runs a command in a folder of the repository.
 func inRepository(cmd *exec.Cmd, folder string) error {
 	root, err := repo.Root()
@@ -64,15 +56,67 @@ func inRepository(cmd *exec.Cmd, folder string) error {
 	return run(cmd, cmd.String())
 }
 
-// Image makes an image of static programs, and loads it: FILE, which is in the root of the image
-// then, or FILE:/PATH. The first is the entry point. The user is 65532.
+// Image makes an image as WriteImage does, and loads it.
 func (n *Node) Image(t testing.TB, name string, programs ...string) {
 	t.Helper()
 	archive := filepath.Join(t.TempDir(), "image.tar")
-	if err := n.image(archive, name, programs...); err != nil {
+	if err := WriteImage(archive, name, programs...); err != nil {
 		t.Fatal(err)
 	}
 	n.Load(t, archive)
+}
+
+// user is the one of docket's image.
+const user = 65532
+
+// WriteImage writes an image of static programs, in the form of docker save: FILE, which is in the root of the image
+// then, or FILE:/PATH. The first is the entry point. It has the directories and the user of docket's Dockerfile.
+func WriteImage(archive, name string, programs ...string) error {
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	for _, dir := range []tar.Header{{Name: "etc/docket/", Mode: 0o755}, {Name: "run/docket/", Mode: 0o750, Uid: user, Gid: user}, {Name: "var/lib/docket/", Mode: 0o750, Uid: user, Gid: user}} {
+		dir.Typeflag = tar.TypeDir
+		if err := w.WriteHeader(&dir); err != nil {
+			return err
+		}
+	}
+	entry := ""
+	for _, program := range programs {
+		file, at, ok := strings.Cut(program, ":")
+		if !ok {
+			at = "/" + filepath.Base(file)
+		}
+		entry = cmp.Or(entry, at)
+		content, err := os.ReadFile(file)
+		if err == nil {
+			err = add(w, at[1:], 0o755, content)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	config := fmt.Appendf(nil, `{"os": "linux", "architecture": %q, "rootfs": {"type": "layers", "diff_ids": ["sha256:%x"]},
+		"config": {"User": "%d:%[3]d", "Entrypoint": [%q], "Env": ["PATH=/"], "WorkingDir": "/"}}`, runtime.GOARCH, sha256.Sum256(layer.Bytes()), user, entry)
+	out, err := os.Create(archive)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	image := tar.NewWriter(out)
+	manifest := fmt.Appendf(nil, `[{"Config": "config.json", "RepoTags": [%q], "Layers": ["layer.tar"]}]`, name)
+	err = errors.Join(add(image, "config.json", 0o644, config), add(image, "layer.tar", 0o644, layer.Bytes()), add(image, "manifest.json", 0o644, manifest))
+	return errors.Join(err, image.Close(), out.Close())
+}
+
+func add(w *tar.Writer, name string, mode int64, content []byte) error {
+	err := w.WriteHeader(&tar.Header{Name: name, Mode: mode, Size: int64(len(content))})
+	if err == nil {
+		_, err = w.Write(content)
+	}
+	return err
 }
 
 // Load loads the images of an archive, in a form that ctr images import takes.

@@ -85,7 +85,7 @@ func Needs(t testing.TB, programs ...string) {
 }
 
 // remains matches a block whose last command a person leaves running in a terminal of its own.
-var remains = regexp.MustCompile(`(?m)^docket (run|tap|testserver)\b.*\n\z`)
+var remains = regexp.MustCompile(`(?m)^docket (run|tap)\b.*\n\z`)
 
 // ready matches what such a command logs once it can be used.
 var ready = regexp.MustCompile(`"source takes lines"|"serving"|listen`)
