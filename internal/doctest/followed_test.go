@@ -38,7 +38,6 @@ var followed = map[string][]string{
 	"docs/sources/unix.md":             {"docs/sources.TestCommands"},
 	"docs/verify.md":                   {"docs/compliance.TestProofsAndSearches"},
 	"docs/webhook.md":                  {"webhook/engine/cli.TestPage", "test/engine/pods.TestPods"},
-	"manifests/README.md":              {"test/manifests.TestOverlay"},
 	"python/README.md":                 {"docs/authors.TestPythonPackage"},
 }
 

@@ -97,7 +97,7 @@ var rules = []rule{
 	{
 		"only a program names the sinks and sources there are",
 		func(path string) bool {
-			return ours(path) && !below("cmd", "cli", "bench", "hack/commands", "hack/chart", "sinks", "sources")(path)
+			return ours(path) && !below("cmd", "cli", "bench", "hack/commands", "sinks", "sources")(path)
 		},
 		func(dep pkg) bool { return concrete(dep.path) },
 	},
