@@ -2,7 +2,6 @@ package monitoring_test
 
 import (
 	"encoding/json"
-	"flag"
 	"os"
 	"regexp"
 	"slices"
@@ -12,25 +11,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-var update = flag.Bool("update", false, "write prometheusrule.yaml")
-
 const (
-	rulesFile     = "rules.yaml"
+	rulesFile     = "prometheusrule.yaml"
 	dashboardFile = "dashboard.json"
-	objectFile    = "prometheusrule.yaml"
 	runbook       = "../../docs/runbook.md"
 	runbookURL    = "https://github.com/docket-export/docket/blob/main/docs/runbook.md#"
 )
-
-// object is what stands before the groups in the object of the operator.
-const object = `# Made of rules.yaml by: go test ./manifests/monitoring -update
-apiVersion: monitoring.coreos.com/v1
-kind: PrometheusRule
-metadata:
-  name: docket
-  labels: {app.kubernetes.io/name: docket}
-spec:
-`
 
 func read(t *testing.T, file string) string {
 	t.Helper()
@@ -39,23 +25,6 @@ func read(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-// The object has the rules of the file, to the byte.
-func TestObjectHasTheRules(t *testing.T) {
-	_, groups, ok := strings.Cut(read(t, rulesFile), "\ngroups:\n")
-	if !ok {
-		t.Fatalf("%s has no groups", rulesFile)
-	}
-	want := object + regexp.MustCompile(`(?m)^.`).ReplaceAllString("groups:\n"+groups, "  $0")
-	if *update {
-		if err := os.WriteFile(objectFile, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if read(t, objectFile) != want {
-		t.Errorf("%s is not made of %s as it is now: go test ./manifests/monitoring -update", objectFile, rulesFile)
-	}
 }
 
 type rule struct {
@@ -68,11 +37,13 @@ type rule struct {
 // rules are those of every group.
 func rules(t *testing.T) (all []rule) {
 	t.Helper()
-	var file struct{ Groups []struct{ Rules []rule } }
+	var file struct {
+		Spec struct{ Groups []struct{ Rules []rule } }
+	}
 	if err := yaml.Unmarshal([]byte(read(t, rulesFile)), &file); err != nil {
 		t.Fatal(err)
 	}
-	for _, g := range file.Groups {
+	for _, g := range file.Spec.Groups {
 		all = append(all, g.Rules...)
 	}
 	return all

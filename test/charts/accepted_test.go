@@ -39,23 +39,6 @@ topologySpreadConstraints:
   whenUnsatisfiable: ScheduleAnyway
   labelSelector: {matchLabels: {app.kubernetes.io/name: docket}}
 `},
-	"statefulset for OPA": {`
-tls: {secretName: docket-tls}
-volumes: [{name: opa-token, secret: {secretName: opa-token, defaultMode: 0440}}]
-volumeMounts: [{name: opa-token, mountPath: /var/run/secrets/opa, readOnly: true}]
-config:
-  sources:
-  - name: opa
-    opa: {address: ":8282", bearerTokenFile: /var/run/secrets/opa/token, tls: {certFile: /etc/docket-tls/tls.crt, keyFile: /etc/docket-tls/tls.key}}
-`},
-	"statefulset for the API server": {`
-tls: {secretName: docket-tls}
-service: {type: NodePort, annotations: {example.com/external: "true"}}
-config:
-  sources:
-  - name: apiserver
-    kubernetesAudit: {address: ":8443", preset: AdmissionDecisions, tls: {certFile: /etc/docket-tls/tls.crt, keyFile: /etc/docket-tls/tls.key}}
-`},
 	"statefulset with two sources": {tcp, `
 config:
   sources:
@@ -65,6 +48,7 @@ config:
     unix: {path: /run/docket/docket.sock}
 `},
 	"statefulset with an export": {tcp, `
+volume: {size: 16Gi}
 config:
   sinks:
   - name: archive
@@ -88,12 +72,6 @@ config:
   metrics: {address: ":9465", tls: {certFile: /etc/docket-tls/tls.crt, keyFile: /etc/docket-tls/tls.key}}
 monitoring: {monitor: PodMonitor, tlsConfig: {serverName: docket, ca: {secret: {name: docket-tls, key: ca.crt}}}}
 `},
-	"rules and dashboard": {tcp, `
-monitoring: {rules: true, dashboard: true}
-`},
-	"network policy": {tcp, `
-networkPolicy: {enabled: true}
-`},
 	"network policy with peers": {tcp, `
 networkPolicy:
   enabled: true
@@ -107,16 +85,14 @@ imagePullSecrets: [{name: registry}]
 `},
 	"placed": {tcp, `
 fullnameOverride: decisions
+terminationGracePeriodSeconds: 300
+resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: "2", memory: 1Gi}}
+user: 1000660000
 priorityClassName: system-cluster-critical
 nodeSelector: {kubernetes.io/os: linux}
 tolerations: [{key: policy, operator: Exists}]
 affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app.kubernetes.io/name: docket}}}}]}}
 env: [{name: HTTPS_PROXY, value: "http://proxy.example.com:3128"}]
-`},
-	"more than the least": {tcp, `
-terminationGracePeriodSeconds: 300
-resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: "2", memory: 1Gi}}
-user: 1000660000
 `},
 	"tap": {tap},
 	"tap with replicas": {tap, `
@@ -131,7 +107,8 @@ volume: {kind: ephemeral, storageClassName: fast, size: 5Gi}
 volume: {kind: claim, claimName: docket-queue}
 `},
 	"tap that blocks": {tap, `
-tap: {docket: {mode: BlockingStrict, timeout: 3s, maxBufferedBytes: 32Mi}, shutdownDelay: 30s, cluster: prod}
+tap: {docket: {mode: BlockingStrict, timeout: 3s, maxBufferedBytes: 16Mi}, shutdownDelay: 30s, cluster: prod}
+terminationGracePeriodSeconds: 80
 `},
 	"tap with the engine's CA": {tap, `
 tap: {upstream: {caFile: /etc/engine/ca.crt, serverName: engine.policy.svc}, decisions: [deny, warn, error, allow]}
@@ -141,11 +118,7 @@ tapContainer: {resources: {limits: {memory: 1Gi}}, volumeMounts: [{name: engine-
 	"tap with everything": {tap, `
 tls: {secretName: "", issuerRef: {kind: Issuer, name: webhook}}
 networkPolicy: {enabled: true}
-monitoring: {monitor: ServiceMonitor, rules: true, dashboard: true}
-`},
-	"tap with a PodMonitor": {tap, `
-monitoring: {monitor: PodMonitor}
-config: {metrics: null}
+monitoring: {monitor: ServiceMonitor}
 `},
 	"sidecar": {`
 mode: sidecar
@@ -161,10 +134,11 @@ tls: {issuerRef: {name: internal}, dnsNames: [docket]}
 var inEngine = map[string]string{
 	"native sidecar": "",
 	"sidecar that blocks": `
-docket: {sidecar: {blockingStrict: true, shutdownDelay: 1m30s}}
+docket: {sidecar: {blockingStrict: true}, terminationGracePeriodSeconds: 120}
 `,
 	"plain container": `
 slot: container
+docket: {sidecar: {shutdownDelaySeconds: 10}}
 `,
 	"plain container on a claim": `
 slot: container

@@ -1,5 +1,5 @@
-// Package charts tests the chart of docket with the real Helm: what it refuses, that it
-// sizes a pod as docket itself does, and that an API server takes what it renders.
+// Package charts tests the chart of docket with the real Helm: what it refuses, and that an
+// API server takes what it renders.
 package charts
 
 import (

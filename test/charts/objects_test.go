@@ -1,9 +1,6 @@
 package charts
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,8 +16,7 @@ func TestObjects(t *testing.T) {
 		"statefulset with a certificate":    "Certificate ConfigMap Service StatefulSet",
 		"statefulset with a PodMonitor":     "ConfigMap PodMonitor Service StatefulSet",
 		"statefulset with a ServiceMonitor": "ConfigMap Service ServiceMonitor StatefulSet",
-		"rules and dashboard":               "ConfigMap ConfigMap PrometheusRule Service StatefulSet",
-		"network policy":                    "ConfigMap NetworkPolicy Service StatefulSet",
+		"network policy with peers":         "ConfigMap NetworkPolicy Service StatefulSet",
 		"tap":                               "ConfigMap Deployment Service",
 		"tap with replicas":                 "ConfigMap Deployment PodDisruptionBudget Service",
 		"sidecar":                           "ConfigMap",
@@ -46,38 +42,29 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// Rules and dashboard are those of manifests/monitoring.
-func TestMonitoring(t *testing.T) {
-	r := render(t, chart(t), usual, tcp, `
-fullnameOverride: a
-monitoring: {rules: true, dashboard: true}
-`)
-	var rules, dashboard, rendered any
-	read := func(name string, decode func([]byte, any) error, v any) {
-		t.Helper()
-		text, err := os.ReadFile(filepath.Join(chart(t), "../../manifests/monitoring", name))
-		if err == nil {
-			err = decode(text, v)
-		}
-		if err != nil {
+// The container of a sidecar is the one that docket kubernetes sidecar writes for the same
+// configuration.
+func TestSidecar(t *testing.T) {
+	parent := engine(t)
+	for slot, flags := range map[string][]string{"initContainer": nil, "container": {"--plain"}} {
+		r := render(t, parent, below("docket", usual), "slot: "+slot, below("docket", "sidecar: {blockingStrict: true}"))
+		file := write(t, "docket.yaml", r.get(t, "ConfigMap", "data", "docket.yaml").(string))
+		var want object
+		if err := yaml.Unmarshal(docket(t, append([]string{
+			"kubernetes", "sidecar", "-f", file, "--image", "registry.example.com/docket:1.0.0", "--config-map", "policy-docket", "--blocking-strict",
+		}, flags...)...), &want); err != nil {
 			t.Fatal(err)
 		}
-	}
-	read("rules.yaml", yaml.Unmarshal, &rules)
-	read("dashboard.json", json.Unmarshal, &dashboard)
-	if got := r.get(t, "PrometheusRule", "spec"); !reflect.DeepEqual(got, rules) {
-		t.Error("the rules are others")
-	}
-	for _, o := range r.objects {
-		data, _ := o["data"].(object)
-		if text, ok := data["docket.json"].(string); ok {
-			if err := json.Unmarshal([]byte(text), &rendered); err != nil {
-				t.Fatal(err)
-			}
+		wanted := want[slot+"s"].([]any)[0].(object)
+		containers := r.get(t, "Deployment", "spec", "template", "spec", slot+"s").([]any)
+		got := containers[len(containers)-1].(object)
+		delete(got, "imagePullPolicy")
+		for _, c := range []object{got, wanted} {
+			delete(c["resources"].(object), "limits") // the chart has a value for every configuration
 		}
-	}
-	if !reflect.DeepEqual(rendered, dashboard) {
-		t.Error("the dashboard is another")
+		if !reflect.DeepEqual(got, wanted) {
+			t.Errorf("%s: got %v\nwant %v", slot, got, wanted)
+		}
 	}
 }
 

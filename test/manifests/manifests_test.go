@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,53 +12,15 @@ import (
 	"github.com/docket-export/docket/test/kubetest"
 )
 
-// TestKustomize renders whatever can be rendered by itself, with kubectl, and has an API
-// server that enforces restricted take it.
-func TestKustomize(t *testing.T) {
+// TestWebhook does what manifests/README.md says: an overlay of docket-webhook, with a configuration of one's own,
+// which an API server that enforces restricted takes.
+func TestWebhook(t *testing.T) {
 	root, err := repo.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := kubetest.Start(t, kubetest.Options{})
-	c.ApplyCRDs()
-	// Those of the overlays, which name them.
-	c.RestrictedNamespace("docket")
-	c.RestrictedNamespace("docket-webhook")
-	for dir, want := range map[string][]string{
-		"overlays/sidecar": {"ConfigMap", "Deployment", "PodMonitor", "PrometheusRule"},
-		"statefulset":      {"ConfigMap", "Service", "StatefulSet"},
-		"tap":              {"ConfigMap", "Service", "Deployment", "PodDisruptionBudget"},
-		"overlays/central": append(slices.Clone(components), "ConfigMap", "Service", "StatefulSet"),
-		"overlays/tap":     append(slices.Clone(components), "ConfigMap", "Service", "Deployment", "PodDisruptionBudget"),
-		"overlays/webhook": {
-			"Certificate", "ClusterRole", "ConfigMap", "CustomResourceDefinition", "Deployment", "Issuer", "PodDisruptionBudget", "Role", "Service",
-			"ServiceAccount", "ValidatingWebhookConfiguration",
-		},
-	} {
-		namespace := "docket"
-		if dir == "overlays/webhook" {
-			namespace = "docket-webhook"
-		}
-		text := accepted(t, c, namespace, filepath.Join(root, "manifests", dir))
-		for _, kind := range want {
-			if !strings.Contains(text, "\nkind: "+kind+"\n") {
-				t.Errorf("%s: there is no %s", dir, kind)
-			}
-		}
-		if strings.HasPrefix(dir, "overlays/") && strings.Count(text, "image: docket") > 0 {
-			t.Errorf("%s: an image is not replaced", dir)
-		}
-	}
-}
-
-// TestOverlay does what manifests/README.md says: an overlay of one's own, with another
-// namespace and configuration.
-func TestOverlay(t *testing.T) {
-	root, err := repo.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	manifests := filepath.Join(t.TempDir(), "manifests")
+	mine := t.TempDir()
+	manifests := filepath.Join(mine, "docket", "manifests")
 	if err := os.CopyFS(manifests, os.DirFS(filepath.Join(root, "manifests"))); err != nil {
 		t.Fatal(err)
 	}
@@ -71,10 +32,6 @@ func TestOverlay(t *testing.T) {
 	if example == nil {
 		t.Fatal("the page has no example")
 	}
-	mine := filepath.Join(manifests, "overlays", "mine")
-	if err := os.Mkdir(mine, 0o755); err != nil {
-		t.Fatal(err)
-	}
 	const config = "apiVersion: docket.dev/v1alpha1\nkind: Exporter # mine\n"
 	for name, text := range map[string]string{"kustomization.yaml": string(example[1]), "docket.yaml": config} {
 		if err := os.WriteFile(filepath.Join(mine, name), []byte(text), 0o644); err != nil {
@@ -83,14 +40,26 @@ func TestOverlay(t *testing.T) {
 	}
 	c := kubetest.Start(t, kubetest.Options{})
 	c.ApplyCRDs()
-	c.RestrictedNamespace("policy")
-	text := accepted(t, c, "policy", mine)
-	for _, want := range []string{"kind: Exporter # mine", "image: registry.example.com/docket:1.0.0", "\nkind: StatefulSet\n", "\nkind: PodMonitor\n"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("there is no %q in\n%s", want, text)
+	c.RestrictedNamespace("docket-webhook")
+	text, err := c.Try("", "kustomize", mine)
+	if err == nil {
+		err = c.Accepts("docket-webhook", text)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{
+		"Certificate", "ClusterRole", "ConfigMap", "CustomResourceDefinition", "Deployment", "Issuer", "PodDisruptionBudget", "PodMonitor",
+		"PrometheusRule", "Role", "Service", "ServiceAccount", "ValidatingWebhookConfiguration",
+	} {
+		if !strings.Contains(text, "\nkind: "+kind+"\n") {
+			t.Errorf("there is no %s", kind)
 		}
 	}
-	if n := strings.Count(text, "docket.yaml: |"); n != 1 {
+	if n := strings.Count(text, "image: registry.example.com/docket:1.0.0\n"); n != 2 || strings.Contains(text, "image: docket") {
+		t.Errorf("got %d pods with docket beside them, want 2, and an image of its own for each container:\n%s", n, text)
+	}
+	if n := strings.Count(text, "docket.yaml: |"); n != 1 || !strings.Contains(text, "kind: Exporter # mine") {
 		t.Errorf("got %d configurations, want that of the overlay", n)
 	}
 }
@@ -129,19 +98,3 @@ func TestPolicyStatus(t *testing.T) {
 		t.Errorf("status of a pod: got %s, want %s", got, pod)
 	}
 }
-
-// accepted is what kustomize makes of dir, which the API server takes.
-func accepted(t *testing.T, c *kubetest.Cluster, namespace, dir string) string {
-	t.Helper()
-	text, err := c.Try("", "kustomize", dir)
-	if err == nil {
-		err = c.Accepts(namespace, text)
-	}
-	if err != nil {
-		t.Errorf("%s: %v", dir, err)
-	}
-	return text
-}
-
-// components are the kinds that the overlays add.
-var components = []string{"Certificate", "Issuer", "NetworkPolicy", "PodMonitor", "PrometheusRule"}

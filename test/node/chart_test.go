@@ -24,7 +24,7 @@ import (
 	"github.com/docket-export/docket/test/nodetest"
 )
 
-// chart is a release of charts/docket, or of a chart around it, in a namespace.
+// chart is a release of charts/docket in a namespace.
 type chart struct {
 	*nodetest.Namespace
 	t    *testing.T
@@ -76,6 +76,7 @@ func (c *chart) values(sources string) string {
 	return `
 fullnameOverride: docket
 image: {repository: docket.test/docket, tag: dev, pullPolicy: Never}
+volume: {size: 512Mi}
 config:
   queue: {maxBytes: 16Mi}
   sources: ` + sources + `
@@ -261,37 +262,11 @@ func review(client *http.Client, host, uid string) error {
 	return nil
 }
 
-// The chart of an engine has docket as its native sidecar. When the release is uninstalled
-// the engine stops first, and every record that was acknowledged is delivered.
-func TestChartSidecar(t *testing.T) {
-	t.Parallel()
-	c := newChart(t)
-	parent := t.TempDir()
-	for dir, from := range map[string]string{parent: filepath.Join(c.dir, "../../test/charts/testdata/engine"), filepath.Join(parent, "charts", "docket"): c.dir} {
-		if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	values := "image: docket.test/engine:dev\npullPolicy: Never\nargs: [-every=5ms, -linger=1s]\ndocket:\n  mode: sidecar\n  sidecar: {shutdownDelay: 5s}" +
-		strings.ReplaceAll(c.values(`[{name: engine, unix: {path: /run/docket/docket.sock}}]`), "\n", "\n  ")
-	c.helm(values, "install", "engine", parent, "--wait", "--timeout", "10m")
-	pod := c.Kubectl("get", "pods", "-l=docket.dev/release=docket", "-o", "jsonpath={.items[0].metadata.name}")
-	log := c.KeepLog(pod, "engine")
-	c.Await("records", func() error {
-		if n := len(c.siem.Lines()); n < 100 {
-			return fmt.Errorf("%d delivered", n)
-		}
-		return nil
-	})
-	c.helm("", "uninstall", "engine", "--wait", "--timeout", "10m")
-	c.Kubectl("wait", "--for=delete", "--timeout=10m", "pod/"+pod)
-	text, err := log.Text()
-	if err != nil {
-		t.Fatal(err)
-	}
-	acked := nodetest.Acked(text)
-	if missing := c.siem.Missing(acked); len(missing) > 0 || !strings.Contains(text, "end") {
-		t.Errorf("%d of %d acknowledged records are missing; the engine says at last:\n%s", len(missing), len(acked), text[max(0, len(text)-300):])
-	}
-	t.Logf("%d records were acknowledged", len(acked))
+// secret makes the Secret name with a certificate of ca for hosts, as cert-manager does.
+func secret(t *testing.T, ns *nodetest.Namespace, name string, ca testcert.CA, hosts ...string) testcert.Pair {
+	t.Helper()
+	pair := ca.Issue(t, hosts[0], hosts[1:]...)
+	ns.Kubectl("create", "secret", "generic", name, "--type=kubernetes.io/tls",
+		"--from-file=tls.crt="+pair.CertFile, "--from-file=tls.key="+pair.KeyFile, "--from-file=ca.crt="+ca.File)
+	return pair
 }

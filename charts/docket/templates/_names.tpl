@@ -26,6 +26,7 @@ docket.dev/release: {{ include "docket.fullname" . }}
 
 {{- define "docket.image" -}}
 {{- with .Values.image -}}
+{{- $_ := required "image.repository is required: there is no public image, and docs/install.md says how to make and push one" .repository -}}
 {{- if .digest -}}{{ .repository }}@{{ .digest }}{{- else -}}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{- end -}}
 {{- end -}}
 {{- end -}}

@@ -1,6 +1,20 @@
 {{/* What a pod with docket in it has. The chart of an engine includes these with
      .Subcharts.docket. */}}
 
+{{/* config is docket.yaml. */}}
+{{- define "docket.config" -}}
+{{- $_ := required "config.sinks: at least one is required: where records go, such as [{name: siem, http: {url: https://siem.example.com/ingest}}]" (first (.Values.config.sinks | default list)) -}}
+{{- $own := dict "apiVersion" "docket.dev/v1alpha1" "kind" "Exporter" "queue" (dict "directory" "/var/lib/docket/queue") -}}
+{{- toYaml (merge (deepCopy .Values.config) $own) -}}
+{{- end -}}
+
+{{/* tapConfig is tap.yaml. */}}
+{{- define "docket.tapConfig" -}}
+{{- $_ := required "tap.upstream.url is required in mode tap: where the engine's webhook is, such as https://engine.policy.svc" (.Values.tap.upstream).url -}}
+{{- $own := dict "apiVersion" "docket.dev/v1alpha1" "kind" "Tap" "listen" ":8443" "tlsDir" "/etc/docket-tls" "docket" (dict "address" "unix:///run/docket/docket.sock") "metrics" (dict "address" ":9466") -}}
+{{- toYaml (merge (deepCopy .Values.tap) $own) -}}
+{{- end -}}
+
 {{/* initContainer is docket as a native sidecar: it starts before the containers of the pod,
      and stops after them. */}}
 {{- define "docket.initContainer" -}}
@@ -12,8 +26,8 @@
      the same time, so docket's waits until the engine has ended. */}}
 {{- define "docket.container" -}}
 {{ include "docket.anyContainer" . }}
-{{- with div (add 999 (include "docket.milliseconds" .Values.sidecar.shutdownDelay | int64)) 1000 }}
-  lifecycle: {preStop: {sleep: {seconds: {{ . }}}}}
+{{- with .Values.sidecar.shutdownDelaySeconds }}
+  lifecycle: {preStop: {sleep: {seconds: {{ int64 . }}}}}
 {{- end }}
 {{- end -}}
 
@@ -56,7 +70,7 @@
     timeoutSeconds: 5
   {{- end }}
   securityContext: {{- include "docket.securityContext" . | nindent 4 }}
-  resources: {{- include "docket.resources" (list .Values.resources (include "docket.memoryLimit" .)) | nindent 4 }}
+  resources: {{- toYaml .Values.resources | nindent 4 }}
   volumeMounts:
   - {name: docket-config, mountPath: /etc/docket, readOnly: true}
   {{- if include "docket.hasSocket" . }}
@@ -81,14 +95,28 @@ capabilities: {drop: [ALL]}
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
-{{/* resources of a list of values and the least limit of memory. */}}
-{{- define "docket.resources" -}}
-{{- $least := dict "limits" (dict "memory" (include "docket.quantity" (index . 1 | int64))) -}}
-{{- toYaml (merge (deepCopy (index . 0)) $least) -}}
-{{- end -}}
-
 {{- define "docket.hasSocket" -}}
 {{- range .Values.config.sources }}{{ if .unix }}{{ if hasPrefix "/run/docket/" (.unix.path | default "") }}yes{{ end }}{{ end }}{{ end -}}
+{{- end -}}
+
+{{/* listeners are the addresses of sources that others can reach: a list of {name, port}. */}}
+{{- define "docket.listeners" -}}
+{{- $list := list -}}
+{{- range $source := .Values.config.sources -}}
+{{- range $source -}}
+{{- $address := "" -}}
+{{- if kindIs "map" . }}{{ $address = .address | default "" }}{{ end -}}
+{{- if and $address (not (regexMatch "^(localhost|127\\.[0-9.]+|\\[::1\\]):" $address)) -}}
+{{- $list = append $list (dict "name" $source.name "port" (regexFind "[0-9]+$" $address | int)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $list -}}
+{{- end -}}
+
+{{/* metricsPort is empty where there are no metrics. */}}
+{{- define "docket.metricsPort" -}}
+{{- regexFind "[0-9]+$" ((.Values.config.metrics).address | default "") -}}
 {{- end -}}
 
 {{/* socketMount is how the container of an engine reaches docket. */}}
@@ -112,7 +140,7 @@ seccompProfile: {type: RuntimeDefault}
     volumeClaimTemplate:
       spec: {{- include "docket.claimSpec" . | nindent 8 }}
   {{- else }}
-  emptyDir: {sizeLimit: {{ include "docket.volumeSize" . }}}
+  emptyDir: {sizeLimit: {{ .Values.volume.size }}}
   {{- end }}
 {{- end }}
 {{- with include "docket.tlsSecret" . }}
@@ -129,15 +157,11 @@ accessModes: [ReadWriteOnce]
 {{- with .Values.volume.storageClassName }}
 storageClassName: {{ . | quote }}
 {{- end }}
-resources: {requests: {storage: {{ include "docket.volumeSize" . }}}}
-{{- end -}}
-
-{{- define "docket.volumeSize" -}}
-{{- .Values.volume.size | default (include "docket.quantity" (include "docket.volumeBytes" . | int64)) -}}
+resources: {requests: {storage: {{ .Values.volume.size }}}}
 {{- end -}}
 
 {{- define "docket.terminationGracePeriodSeconds" -}}
-{{- .Values.terminationGracePeriodSeconds | default (include "docket.gracePeriod" .) | int64 -}}
+{{- int64 .Values.terminationGracePeriodSeconds -}}
 {{- end -}}
 
 {{- define "docket.podSecurityContext" -}}

@@ -159,7 +159,7 @@ func (i *installation) configure(t *testing.T, root string) {
 	ca := testcert.NewCA(t)
 	i.pair = ca.Issue(t, "docket-webhook."+system+".svc")
 	dir := t.TempDir()
-	i.kustomization = filepath.Join(dir, "manifests", "overlays", "mine")
+	i.kustomization = filepath.Join(dir, "manifests", "mine")
 	must(t, os.CopyFS(filepath.Join(dir, "manifests"), os.DirFS(filepath.Join(root, "manifests"))))
 	must(t, os.Mkdir(i.kustomization, 0o755))
 	config, err := os.ReadFile(filepath.Join(root, "manifests", "docket-webhook", "docket.yaml"))
@@ -168,7 +168,7 @@ func (i *installation) configure(t *testing.T, root string) {
 		"docket.yaml": strings.Replace(string(config), "sinks:\n", "sinks:\n- name: siem\n  batch: {maxWait: 100ms}\n  http: {url: "+i.siem.URL+"/ingest}\n", 1),
 		"kustomization.yaml": `apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
-resources: [../../docket-webhook]
+resources: [../docket-webhook]
 images:
 - {name: docket, newName: docket.test/docket, newTag: dev}
 - {name: docket-webhook, newName: docket.test/docket-webhook, newTag: dev}
