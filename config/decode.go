@@ -25,7 +25,8 @@ import (
 //   - Node, for a value that is decoded later.
 //
 // One field of type map[string]Node may have the tag `yaml:",rest"`: it receives
-// the keys that no other field has. Without one they are problems.
+// the keys that no other field has. Without one they are problems. A section that is Reduced
+// says what to do instead of a key that it once had.
 //
 // Decode panics when into is not a pointer or holds another type: that is a
 // mistake in the program, not in the document.
@@ -111,10 +112,24 @@ func (d *decoder) structure(n Node, v reflect.Value) {
 			d.value(member, v.FieldByIndex(fields[i].index))
 		case rest != noRest:
 			addRest(v.Field(rest), key, member)
+		case formerKey(v, key) != "":
+			d.addf(member, "%s", formerKey(v, key))
 		default:
 			d.problems = append(d.problems, UnknownKey(n, key, names(fields)))
 		}
 	}
+}
+
+// Reduced is a section that had more keys in earlier versions. FormerKeys returns for each
+// of them the problem that a document with it has: a sentence that says what to do instead.
+type Reduced interface{ FormerKeys() map[string]string }
+
+// formerKey is that sentence, or empty.
+func formerKey(section reflect.Value, key string) string {
+	if r, ok := section.Interface().(Reduced); ok {
+		return r.FormerKeys()[key]
+	}
+	return ""
 }
 
 // addRest puts a member into the field tagged ",rest".

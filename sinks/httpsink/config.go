@@ -65,8 +65,6 @@ type Config struct {
 	// InsecureCredentials permits credentials over http:// to other machines, where
 	// anybody on the way can read them. Loopback addresses need no permission.
 	InsecureCredentials bool `yaml:"insecureCredentials"`
-	// Signature lets the receiver prove that a batch comes from here.
-	Signature *Signature `yaml:"signature"`
 
 	// TLS says whom to trust and which certificate to show. Without it the
 	// system's roots are trusted and no certificate is shown.
@@ -103,6 +101,11 @@ func (c *Config) Validate() config.Problems {
 	c.validateHeaders(&p)
 	c.validateInClear(&p)
 	return p
+}
+
+// FormerKeys implements config.Reduced.
+func (Config) FormerKeys() map[string]string {
+	return map[string]string{"signature": "docket no longer signs requests: authenticate it to the receiver with tls.certFile, oauth2 or bearerTokenFile"}
 }
 
 // Rules implements config.Ruled.

@@ -52,7 +52,6 @@ func TestValidate(t *testing.T) {
 			"oauth2.endpointParams.password: looks like a secret, which does not belong in the configuration: remove it and use clientSecretFile"},
 		"none in flight":       {func(c *Config) { c.URL, c.InFlight = "https://a", 0 }, "maxInFlight: must be between 1 and 64"},
 		"too many in flight":   {func(c *Config) { c.URL, c.InFlight = "https://a", 65 }, "maxInFlight: must be between 1 and 64"},
-		"signature":            {func(c *Config) { c.URL, c.Signature = "https://a", &Signature{} }, "signature.secretFile: is required"},
 		"headers":              {func(c *Config) { c.URL, c.Headers = "https://a", headers{"X-Scope-OrgID": "a b", "x": ""} }, ""},
 		"header name":          {func(c *Config) { c.URL, c.Headers = "https://a", headers{"X Y": "a"} }, "headers.X Y: is not a header name: use letters, digits and hyphens"},
 		"header value":         {func(c *Config) { c.URL, c.Headers = "https://a", headers{"X-Y": "s3cret\r\nHost: a"} }, "headers.X-Y: must be printable ASCII text without spaces around it"},
@@ -135,7 +134,6 @@ compressionLevel: 3
 headers: {X-Splunk-Request-Channel: 0aa1}
 headerFiles: {DD-API-KEY: /run/secrets/dd}
 oauth2: {tokenURL: "https://login.example.com/token", clientID: docket, clientSecretFile: /run/secrets/client, scopes: [write], endpointParams: {audience: siem}}
-signature: {secretFile: /run/secrets/sign}
 maxInFlight: 4
 `
 	node, problems := config.Parse([]byte(text))

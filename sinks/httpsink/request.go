@@ -53,11 +53,6 @@ func (s *sink) post(ctx context.Context, body []byte, h http.Header) (*answer, e
 func (s *sink) exchange(ctx context.Context, lent *payload, h http.Header, who credentials) (*answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if g := s.config.Signature; g != nil {
-		if err := g.sign(h, h.Get("Idempotency-Key"), time.Now(), lent.data); err != nil {
-			return nil, err
-		}
-	}
 	asked := s.ask.Load()
 	if asked {
 		h.Set("Expect", "100-continue")
