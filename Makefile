@@ -258,7 +258,7 @@ $(SITE)/installed: hack/site/requirements.txt
 	@touch $@
 
 .PHONY: screenshots
-screenshots: build ## make the pictures in docs/images anew: the page and docket top, of a docket at work
+screenshots: build ## make the picture of the page in docs/images anew, of a docket at work
 	./hack/screenshots/run.sh
 
 .PHONY: demo

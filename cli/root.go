@@ -17,7 +17,6 @@ import (
 	"github.com/docket-export/docket/cli/statuscmd"
 	"github.com/docket-export/docket/cli/tailcmd"
 	"github.com/docket-export/docket/cli/tapcmd"
-	"github.com/docket-export/docket/cli/topcmd"
 	"github.com/docket-export/docket/cli/verifycmd"
 	"github.com/docket-export/docket/cli/versioncmd"
 )
@@ -58,7 +57,6 @@ Try it in two terminals:
 		sendcmd.New(kinds),
 		statuscmd.New(kinds),
 		probecmd.New(kinds),
-		topcmd.New(kinds),
 		tailcmd.New(kinds),
 		tapcmd.New(),
 		queuecmd.New(kinds),

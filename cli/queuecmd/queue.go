@@ -1,4 +1,4 @@
-// Package queuecmd has the commands that look into a queue, put one at rest right, and set a
+// Package queuecmd has the commands that look into a queue, repair one at rest, and set a
 // sink back: docket queue and docket replay.
 package queuecmd
 
@@ -20,19 +20,17 @@ import (
 func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
-		Short: "Inspect, check, repair or move a queue",
+		Short: "Inspect, check or repair a queue",
 		Long: `ls and cat show the queue of a running docket, over the socket admin.sock in the
 queue's directory. While no docket runs they read the files.
 
-check and repair work on the files while no docket runs on them. move takes a
-queue to another volume, also while no docket runs.
-
-Only repair --apply and move change anything.`,
+check and repair work on the files while no docket runs on them. Only repair
+--apply changes anything. To move a queue, stop docket and copy the directory.`,
 		Example: `  docket queue ls                  what the queue below ./docket-data holds
   docket queue check -f docket.yaml
   docket queue check --queue /tmp/copy-of-a-queue`,
 	}
-	command.Group(cmd, newQueueLs(kinds), newQueueCat(kinds), newQueueCheck(kinds), newQueueRepair(kinds), newQueueMove(kinds))
+	command.Group(cmd, newQueueLs(kinds), newQueueCat(kinds), newQueueCheck(kinds), newQueueRepair(kinds))
 	return cmd
 }
 

@@ -19,7 +19,6 @@ import (
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/lineage"
-	"github.com/docket-export/docket/internal/moved"
 	"github.com/docket-export/docket/internal/outage"
 	"github.com/docket-export/docket/internal/signal"
 )
@@ -237,10 +236,7 @@ func Open(opts Options) (*Queue, error) {
 		return nil, err
 	}
 	q.lock = lock
-	err = moved.Check(dir)
-	if err == nil {
-		err = q.fitToDisk()
-	}
+	err = q.fitToDisk()
 	if err == nil {
 		err = q.recover()
 	}

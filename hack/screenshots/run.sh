@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the pictures in docs/images with bin/docket at work: the page, and docket top. Run by `make screenshots`, which
+# Makes the picture of the page in docs/images with bin/docket at work. Run by `make screenshots`, which
 # builds bin/docket first. Needs chromium-headless-shell and Python 3. The decisions are those of testdata/records; the sink siem
 # is down, as nothing listens at its address.
 set -euo pipefail
@@ -36,6 +36,5 @@ done > send.log 2>&1 &
 sleep "${SECONDS_BEFORE:-60}" # rates are those of the last minute
 
 mkdir -p "$root/docs/images"
-python3 "$root/hack/screenshots/terminal.py" "$root/docs/images/top.svg" 3 docket top -f docket.yaml
 python3 "$root/hack/screenshots/page.py" "$root/docs/images/page.png" http://127.0.0.1:9464/ 1200 915 "Not stored"
 ls -l "$root/docs/images"

@@ -85,7 +85,7 @@ var rules = []rule{
 	{"config needs the standard library and a YAML parser", below("config"), except(below("config"), "go.yaml.in/yaml/v3")},
 	{"sinks know nothing of what feeds them", below("sinks"), only(below("sinks", "config", "decision", "internal"))},
 	{"sources know nothing of what they feed", below("sources"), only(below("sources", "config", "decision", "internal"))},
-	{"the queue knows bytes, not decisions", below("exporter/queue"), only(below("exporter/queue", "internal/disk", "internal/fileversion", "internal/human", "internal/lineage", "internal/moved", "internal/outage", "internal/rooted", "internal/signal"))},
+	{"the queue knows bytes, not decisions", below("exporter/queue"), only(below("exporter/queue", "internal/disk", "internal/fileversion", "internal/lineage", "internal/outage", "internal/rooted", "internal/signal"))},
 	{"the exporter is not bound to a command", below("exporter"), only(below("exporter", "sinks", "sources", "config", "decision", "internal"))},
 	{
 		"only a program names the sinks and sources there are",

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/internal/disk"
-	"github.com/docket-export/docket/internal/moved"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -36,9 +35,6 @@ func lock(path disk.Path) (disk.Lock, error) {
 func (s *store) recover() (err error) {
 	if s.lock, err = lock(s.at(lockName)); err != nil {
 		return err
-	}
-	if err := moved.Check(s.place); err != nil {
-		return sinks.Failf(sinks.Misconfigured, "file sink: %s: %w", s.dir, err)
 	}
 	renamed, err := s.takePosition()
 	if err != nil {

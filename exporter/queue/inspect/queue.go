@@ -15,7 +15,6 @@ import (
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
-	"github.com/docket-export/docket/internal/moved"
 )
 
 // ErrNoQueue says that a directory holds no queue, or does not exist.
@@ -102,9 +101,6 @@ func OpenToLook(dir string, fsys disk.FS) (*Queue, error) {
 // names are those of the queue's directory.
 func (o *Queue) names() ([]string, error) {
 	names, err := o.fsys.List(o.dir)
-	if err == nil {
-		err = moved.Check(o.at())
-	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("queue %s: %w: no such directory", o.dir, ErrNoQueue)
 	}
