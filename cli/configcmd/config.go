@@ -1,5 +1,4 @@
-// Package configcmd has the commands on a configuration: docket config, docket check and
-// docket kubernetes-audit-kubeconfig.
+// Package configcmd has the commands on a configuration: docket config and docket check.
 package configcmd
 
 import (

@@ -26,8 +26,8 @@ var Definition = sources.Definition{
 	NewConfig: func() sources.Config {
 		return &Config{Preset: All, MaxConnections: httpsource.DefaultConnections}
 	},
-	Sample: `# The audit webhook of kube-apiserver: docket kubernetes-audit-kubeconfig writes the file
-# that it needs.
+	Sample: `# The audit webhook of kube-apiserver: docs/sources/kubernetes-audit.md has the file that it
+# needs.
 - name: NAME
   kubernetesAudit:
     # CHANGE, with tls: an API server on another machine cannot reach this address

@@ -79,6 +79,18 @@ type audited struct {
 	network       *proxy.Proxy
 }
 
+// auditKubeconfig is that of docs/sources/kubernetes-audit.md without TLS.
+const auditKubeconfig = `apiVersion: v1
+kind: Config
+clusters:
+- name: docket
+  cluster: {server: "http://%s/audit"}
+contexts:
+- name: docket
+  context: {cluster: docket}
+current-context: docket
+`
+
 func startAudit(t *testing.T, preset string) audited {
 	t.Helper()
 	addresses, err := freeport.Loopback(1)
@@ -90,8 +102,7 @@ func startAudit(t *testing.T, preset string) audited {
 	d.Start(configuration)
 	kubeconfig := filepath.Join(d.Dir, "kubeconfig")
 	network := proxy.New(t, addresses[0])
-	text := d.Run("kubernetes-audit-kubeconfig", "-f", d.ConfigFile(), "--server", "http://"+network.Address())
-	if err := os.WriteFile(kubeconfig, text, 0o600); err != nil {
+	if err := os.WriteFile(kubeconfig, fmt.Appendf(nil, auditKubeconfig, network.Address()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c := kubetest.Start(t, kubetest.Options{AuditPolicy: auditPolicy, AuditWebhook: kubeconfig})
