@@ -16,7 +16,6 @@ const (
 	Socket                     // path of a Unix domain socket that is listened on
 	Input                      // path that is read
 	Address                    // host:port that is listened on
-	Inherited                  // name of a socket that the process was started with
 )
 
 // Claimer is a part of a configuration that claims something. A later part with the same
@@ -35,5 +34,5 @@ func ClaimsOf(part any) []Claim {
 
 // String is the word for it in messages.
 func (k ClaimKind) String() string {
-	return [...]string{"directory", "path", "path", "address", "socket"}[k]
+	return [...]string{"directory", "path", "path", "address"}[k]
 }

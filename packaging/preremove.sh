@@ -4,7 +4,7 @@ set -e
 case "$1" in
 remove | 0)
 	if [ -d /run/systemd/system ]; then
-		systemctl disable --now docket.socket docket.service
+		systemctl disable --now docket.service
 	fi
 	;;
 esac

@@ -61,7 +61,6 @@ func TestClaims(t *testing.T) {
 		"one address":     {"- {name: a, opa: {address: 127.0.0.1:1}}\n- {name: b, kubernetesAudit: {address: 127.0.0.1:1}}", "sources[1].kubernetesAudit.address: must be unique: sources[0].opa has this address"},
 		"one file":        {"- {name: a, tail: {path: /a/b, format: json}}\n- {name: b, tail: {path: /a/../a/b, format: json}}", "sources[1].tail.path: must be unique: sources[0].tail has this path"},
 		"one export":      {"- {name: a, gatekeeper: {path: /t}}\n- {name: b, gatekeeper: {path: /t}}", "sources[1].gatekeeper.path: must be unique: sources[0].gatekeeper has this path"},
-		"one inherited":   {"- {name: a, unix: {inherited: s}}\n- {name: b, tcp: {inherited: s}}", "sources[1].tcp.inherited: must be unique: sources[0].unix has this socket"},
 		"file and socket": {"- {name: a, unix: {path: /s}}\n- {name: b, tail: {path: /s, format: json}}", "sources[1].tail.path: must be unique: sources[0].unix has this path"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -125,9 +125,6 @@ func checkPaths(cfg *exporter.Config, o *options) (p config.Problems) {
 			p.Addf(c.Key, "%s is not in %s, the directory that the engine shares: use %s/docket.sock", c.Value, socketDir, socketDir)
 		}
 	}
-	for _, c := range cfg.Claims(config.Inherited) {
-		p.Addf(c.Key, "a container cannot inherit a socket: give a path in %s, or an address", socketDir)
-	}
 	for _, c := range cfg.Claims(config.Input) {
 		if !isIn(given, c.Value) {
 			p.Addf(c.Key, "%s is not in a volume of the container: mount the pod's volume with --mount VOLUME=%s", c.Value, path.Dir(c.Value))

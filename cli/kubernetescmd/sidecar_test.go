@@ -230,7 +230,6 @@ func TestRefused(t *testing.T) {
 		"socket too deep":              {source("unix: {path: /run/docket/a/docket.sock}"), nil, "sources[0].unix.path: /run/docket/a/docket.sock is not in /run/docket"},
 		"socket of docket's":           {source(`unix: {path: /run/docket/docket.sock, mode: "0600"}`), nil, `sources[0].unix.mode: 0600 locks out an engine that runs as another user than docket: use "0660" at least`},
 		"socket of another group":      {source(`unix: {path: /run/docket/docket.sock, group: "1234"}`), nil, "sources[0].unix.group: docket is not a member of group 1234, so nobody can connect: leave the key out, and the socket gets the group of the pod, 65532"},
-		"socket of systemd's":          {source("unix: {inherited: docket.socket}"), nil, "sources[0].unix.inherited: a container cannot inherit a socket"},
 		"logs that are not":            {source("gatekeeper: {path: /tmp/violations/topics}"), nil, "sources[0].gatekeeper.path: /tmp/violations/topics is not in a volume of the container: mount the pod's volume with --mount VOLUME=/tmp/violations"},
 		"a secret that is not":         {edited(t, "{url: https://siem.example.com/ingest}", "{url: https://siem.example.com/ingest, bearerTokenFile: /etc/docket-siem/token}"), nil, "sinks[0].http.bearerTokenFile: /etc/docket-siem/token is not in a volume of the container: mount its Secret with --secret NAME=/etc/docket-siem"},
 		"a configuration that is none": {edited(t, "url: https", "uri: https"), nil, "sinks[0].http.uri"},

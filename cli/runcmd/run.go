@@ -20,7 +20,6 @@ import (
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/internal/human"
 	"github.com/docket-export/docket/internal/memlimit"
-	"github.com/docket-export/docket/sources/streamsource"
 )
 
 // New returns docket run.
@@ -83,11 +82,7 @@ the directory of --queue.`,
 				return err
 			}
 		}
-		sockets, err := streamsource.Inherit()
-		if err != nil {
-			return command.Failed(err)
-		}
-		host := &host{sockets: sockets, log: newLog()}
+		host := &host{log: newLog()}
 		if err := host.prepare(cfg); err != nil {
 			return command.Failed(err)
 		}

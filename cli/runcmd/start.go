@@ -12,7 +12,6 @@ import (
 	"github.com/docket-export/docket/exporter/hostcheck"
 	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/internal/memlimit"
-	"github.com/docket-export/docket/sources/streamsource"
 )
 
 // start is the configuration that docket starts with.
@@ -86,7 +85,6 @@ func mustExist(directory string) error {
 
 // host is what configurations have in common: the process and the machine.
 type host struct {
-	sockets *streamsource.Inherited
 	log     *slog.Logger
 	ceiling int64    // of memory, that was told of; 0: none
 	warned  []string // what was warned of
@@ -94,11 +92,6 @@ type host struct {
 
 // prepare makes the process fit for cfg, before it is in force.
 func (h *host) prepare(cfg *exporter.Config) error {
-	for _, s := range cfg.Sources {
-		if in, ok := s.Config.(streamsource.Inheritor); ok {
-			in.SetInherited(h.sockets)
-		}
-	}
 	if redacts(cfg) {
 		return forbidCores()
 	}

@@ -6,19 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/docket-export/docket/config"
-	"github.com/docket-export/docket/sources"
-	"github.com/docket-export/docket/sources/sourcetest"
 )
 
 // childRole is the environment variable that turns this test binary into another
@@ -30,7 +26,6 @@ var children = map[string]func(args []string) error{
 	"listen":    childListens,
 	"listenFor": childListensFor,
 	"connect":   childConnects,
-	"inherit":   childInherits,
 }
 
 func runChild(role string) {
@@ -87,48 +82,6 @@ func childConnects(args []string) error {
 	answer, err := bufio.NewReader(nc).ReadString('\n')
 	fmt.Print(answer)
 	return err
-}
-
-// childInherits serves the source of a kind that asks for an inherited socket,
-// until it is told to stop. It says how much it has taken in.
-func childInherits(args []string) error {
-	kind, name := args[0], args[1]
-	sockets, err := Inherit()
-	if err != nil {
-		return err
-	}
-	for _, variable := range []string{envPID, envFDs, envNames} {
-		if value, ok := os.LookupEnv(variable); ok {
-			return fmt.Errorf("%s is still set, to %q", variable, value)
-		}
-	}
-	if sockets != nil {
-		for i := range sockets.sockets {
-			flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(firstInherited+i), syscall.F_GETFD, 0)
-			if errno != 0 {
-				return errno
-			}
-			if flags&syscall.FD_CLOEXEC == 0 {
-				return fmt.Errorf("descriptor %d is not closed on exec", firstInherited+i)
-			}
-		}
-	}
-	var c sources.Config = &UnixConfig{Inherited: name, MaxConnections: 10, Sockets: sockets}
-	if kind == "tcp" {
-		c = &TCPConfig{Inherited: name, MaxConnections: 10, Sockets: sockets}
-	}
-	in := sourcetest.New()
-	source := c.New(sources.Env{Name: "test", MaxRecordBytes: testLimit, Log: slog.New(slog.DiscardHandler)})
-	for range 2 { // the exporter calls Run again after a failure
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-		defer stop() // not before the end: a signal must not find us without
-		err := source.Run(ctx, in, func() { fmt.Println("ready") })
-		if err != nil {
-			return err
-		}
-		fmt.Println(len(in.Lines()), "lines")
-	}
-	return nil
 }
 
 // childProcess is this test binary in another role.

@@ -83,7 +83,7 @@ func (l *openListener) handOver() (listener, error) {
 		return nil, err
 	}
 	l.left.Store(true)
-	return &openListener{socketListener: ln.(socketListener), name: l.name, file: l.file}, nil
+	return &openListener{socketListener: ln.(socketListener)}, nil
 }
 
 // listenAgain returns another listener on the socket of ln.

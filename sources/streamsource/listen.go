@@ -54,26 +54,11 @@ func waiting(l socketListener) bool {
 // openListener is a listening socket that leaves nothing to remove.
 type openListener struct {
 	socketListener
-	name string      // of the file of an inherited Unix socket; empty: it has none that docket sees
-	file fs.FileInfo // which had the name at the start
 	left atomic.Bool // to another listener on it; see handOver
 }
 
-// Stand cannot make again what docket did not make.
-func (l *openListener) Stand(context.Context) (again bool, err error) {
-	if l.name == "" || disk.CheckName(l.name, l.file) == nil {
-		return false, nil
-	}
-	return false, fmt.Errorf("socket %s was removed or replaced, and nobody can connect: restart its socket unit, then docket", l.name)
-}
-
-// Addr is nil while nobody can connect.
-func (l *openListener) Addr() net.Addr {
-	if _, err := l.Stand(context.Background()); err != nil {
-		return nil
-	}
-	return l.socketListener.Addr()
-}
+// Stand has nothing to make again: no file leads to the socket.
+func (l *openListener) Stand(context.Context) (again bool, err error) { return false, nil }
 
 // Retire leaves Accept only those who have connected already.
 func (l *openListener) Retire() {

@@ -6,7 +6,6 @@
 //	tcp.go        the source "tcp": its configuration
 //	source.go     what both are: a server over a socket
 //	listen.go     the Unix socket and its file
-//	inherited.go  sockets that systemd has opened
 //	server.go     connections, and the order of a stop
 //	gate.go       who is let in: the peer, TLS
 //	seats.go      how many, with a fair share for each identity

@@ -29,30 +29,23 @@ var TCPDefinition = sources.Definition{
 type TCPConfig struct {
 	// Address to listen on, host:port. Without a host: every address of the machine.
 	Address string `yaml:"address"`
-	// Inherited is the name of a socket that systemd has opened, instead of Address.
-	Inherited string `yaml:"inherited"`
 	// TLS is required unless only this machine can reach the address.
 	TLS *config.ServerTLS `yaml:"tls"`
 	// MaxConnections bounds the producers that are connected at a time.
 	MaxConnections int `yaml:"maxConnections"`
 
-	// Sockets are the sockets from which Inherited chooses; nil: none.
-	Sockets *Inherited
-
 	handover *handover // of the source that is made of it
 }
 
 // place is the same for sockets that are one; see UnixConfig.place.
-func (c *TCPConfig) place() string {
-	if c.Inherited != "" {
-		return ""
-	}
-	return "tcp " + c.Address
-}
+func (c *TCPConfig) place() string { return "tcp " + c.Address }
+
+// FormerKeys implements config.Reduced.
+func (TCPConfig) FormerKeys() map[string]string { return formerKeys }
 
 // Claims implements config.Claimer.
 func (c *TCPConfig) Claims() []config.Claim {
-	return []config.Claim{{Key: "address", Kind: config.Address, Value: c.Address}, {Key: "inherited", Kind: config.Inherited, Value: c.Inherited}}
+	return []config.Claim{{Key: "address", Kind: config.Address, Value: c.Address}}
 }
 
 // Validate reports an address that is malformed or needs TLS, and TLS files without a
@@ -63,10 +56,8 @@ func (c *TCPConfig) Validate() config.Problems {
 
 // Rules implements config.Ruled.
 func (c *TCPConfig) Rules() []config.Rule {
-	inherited := config.Set("inherited")
 	return []config.Rule{
-		config.Forbidden("address", "must not be set with inherited: the inherited socket has its own address").When(inherited),
-		config.Required("address", "is required: host:port to listen on, such as :7443").When(inherited.Not()),
+		config.Required("address", "is required: host:port to listen on, such as :7443"),
 		config.Text("address", config.HostPort, config.HostPortShape),
 		config.Text("address", checkPort, config.PortShape),
 		config.Text("address", checkLoopback, config.LoopbackShape).When(config.Set("tls").Not()),
@@ -119,9 +110,6 @@ func (c *TCPConfig) listen(ctx context.Context) (listener, gate, error) {
 // unless they are told otherwise: a peer that has vanished gives its place back
 // within minutes.
 func (c *TCPConfig) bind(ctx context.Context) (*openListener, error) {
-	if c.Inherited != "" {
-		return c.Sockets.listen(c.Inherited, "tcp")
-	}
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("%w: stop the process that listens there or choose another address", err)

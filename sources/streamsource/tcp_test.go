@@ -32,9 +32,7 @@ func TestTCPConfig(t *testing.T) {
 		"localhost":            {TCPConfig{Address: "localhost:7443"}, ""},
 		"TLS everywhere":       {TCPConfig{Address: ":7443", TLS: files}, ""},
 		"TLS by name":          {TCPConfig{Address: "docket.example.com:7443", TLS: files}, ""},
-		"inherited":            {TCPConfig{Inherited: "docket"}, ""},
 		"nothing":              {TCPConfig{}, "address: is required: host:port to listen on, such as :7443"},
-		"both":                 {TCPConfig{Address: ":7443", Inherited: "docket"}, "address: must not be set with inherited"},
 		"no port":              {TCPConfig{Address: "127.0.0.1"}, "address: must be host:port"},
 		"port 0":               {TCPConfig{Address: "127.0.0.1:0"}, "address: must have a port other than 0"},
 		"port 00":              {TCPConfig{Address: "127.0.0.1:00"}, "address: must have a port other than 0"},
@@ -518,10 +516,9 @@ func TestTCPThatCannotStart(t *testing.T) {
 		config TCPConfig
 		want   string
 	}{
-		"taken":            {TCPConfig{Address: taken.at.String()}, "address already in use: stop the process that listens there or choose another address"},
-		"not loopback":     {TCPConfig{Address: "0.0.0.0:0"}, "is not a loopback address: set tls, or listen on 127.0.0.1"},
-		"no certificate":   {TCPConfig{Address: "127.0.0.1:0", TLS: &config.ServerTLS{CertFile: "/gone", KeyFile: "/gone"}}, "tls: certificate file /gone: no such file"},
-		"nothing to bring": {TCPConfig{Inherited: "docket"}, `no socket "docket": this process inherited no sockets`},
+		"taken":          {TCPConfig{Address: taken.at.String()}, "address already in use: stop the process that listens there or choose another address"},
+		"not loopback":   {TCPConfig{Address: "0.0.0.0:0"}, "is not a loopback address: set tls, or listen on 127.0.0.1"},
+		"no certificate": {TCPConfig{Address: "127.0.0.1:0", TLS: &config.ServerTLS{CertFile: "/gone", KeyFile: "/gone"}}, "tls: certificate file /gone: no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := test.config.New(sources.Env{Name: "test", Log: slog.New(slog.DiscardHandler)})

@@ -41,8 +41,6 @@ var UnixDefinition = sources.Definition{
 type UnixConfig struct {
 	// Path of the socket. Its directory must exist.
 	Path string `yaml:"path"`
-	// Inherited is the name of a socket that systemd has opened, instead of Path.
-	Inherited string `yaml:"inherited"`
 	// Mode of the socket file, octal. A process that may write to it may send records.
 	Mode string `yaml:"mode"`
 	// Group that the socket file belongs to; empty: that of the process.
@@ -52,43 +50,39 @@ type UnixConfig struct {
 	// MaxConnections bounds the producers that are connected at a time.
 	MaxConnections int `yaml:"maxConnections"`
 
-	// Sockets are the sockets from which Inherited chooses; nil: none.
-	Sockets *Inherited
-
 	handover *handover // of the source that is made of it
 }
 
-// place is the same for a socket and one that differs in nothing of its own. An inherited
-// one stays open anyhow.
+// place is the same for a socket and one that differs in nothing of its own.
 func (c *UnixConfig) place() string {
-	if c.Inherited != "" {
-		return ""
-	}
 	return fmt.Sprintf("unix %q %q %q", c.Path, c.Mode, c.Group)
 }
 
 // Claims implements config.Claimer.
 func (c *UnixConfig) Claims() []config.Claim {
-	return []config.Claim{{Key: "path", Kind: config.Socket, Value: c.Path}, {Key: "inherited", Kind: config.Inherited, Value: c.Inherited}}
+	return []config.Claim{{Key: "path", Kind: config.Socket, Value: c.Path}}
 }
 
-// Validate reports a path that cannot be bound, an invalid mode, and keys that exclude
-// each other.
+// FormerKeys implements config.Reduced.
+func (UnixConfig) FormerKeys() map[string]string { return formerKeys }
+
+// formerKeys are those of both kinds.
+var formerKeys = map[string]string{
+	"inherited": "docket no longer takes sockets from systemd: set path or address, and docket opens the socket itself",
+}
+
+// Validate reports a path that cannot be bound, and an invalid mode.
 func (c *UnixConfig) Validate() config.Problems {
 	return config.Check(c)
 }
 
 // Rules implements config.Ruled.
 func (c *UnixConfig) Rules() []config.Rule {
-	inherited := config.Set("inherited")
 	return []config.Rule{
-		config.Required("path", "is required: the path of the socket, such as /run/docket/docket.sock").When(inherited.Not()),
-		config.Forbidden("path", "must not be set with inherited: the inherited socket has its own path").When(inherited),
+		config.Required("path", "is required: the path of the socket, such as /run/docket/docket.sock"),
 		config.Text("path", checkPath, config.Shape{"maxLength": maxPath, "pattern": `^([^@\x00][^\x00]*)?$`}),
-		config.Only("mode", defaultMode, "must not be set with inherited: set SocketMode= in the socket unit").When(inherited),
 		config.Required("mode", "must be an octal mode such as 0660"),
 		config.Text("mode", checkMode, config.Matching("0*[2367][0-7][0-7]")),
-		config.Forbidden("group", "must not be set with inherited: set SocketGroup= in the socket unit").When(inherited),
 		config.AtLeast("maxConnections", 1),
 	}
 }
@@ -124,10 +118,6 @@ func (c *UnixConfig) listen(ctx context.Context) (listener, gate, error) {
 	g := gate{maxConnections: c.MaxConnections}
 	if len(c.AllowUIDs) > 0 {
 		g.check = c.checkUser
-	}
-	if c.Inherited != "" {
-		ln, err := c.Sockets.listen(c.Inherited, "unix")
-		return ln, g, err
 	}
 	mode, err := config.ParseMode(c.Mode)
 	if err != nil {

@@ -24,7 +24,6 @@ func TestUnixConfig(t *testing.T) {
 		"relative":         {func(c *UnixConfig) { c.Path, c.Mode = "./docket-data/docket.sock", "600" }, ""},
 		"longest path":     {func(c *UnixConfig) { c.Path = strings.Repeat("p", 107) }, ""},
 		"group, users":     {func(c *UnixConfig) { c.Group, c.AllowUIDs = "policy", []uint32{0, 65534} }, ""},
-		"inherited":        {func(c *UnixConfig) { c.Path, c.Inherited = "", "docket" }, ""},
 		"path missing":     {func(c *UnixConfig) { c.Path = "" }, "path: is required"},
 		"abstract":         {func(c *UnixConfig) { c.Path = "@docket" }, "path: must be a file, not an abstract name: an abstract socket has no mode"},
 		"NUL":              {func(c *UnixConfig) { c.Path = "/run/a\x00b" }, "path: must not contain a NUL byte"},
@@ -37,10 +36,6 @@ func TestUnixConfig(t *testing.T) {
 		"mode of no use":   {func(c *UnixConfig) { c.Mode = "0440" }, "mode: must let the owner write"},
 		"no connections":   {func(c *UnixConfig) { c.MaxConnections = 0 }, "maxConnections: must be at least 1"},
 		"two problems":     {func(c *UnixConfig) { c.Path, c.Mode = "", "x" }, "path: is required: the path of the socket, such as /run/docket/docket.sock\nmode: must be"},
-		"inherited beside all else": {func(c *UnixConfig) { c.Inherited, c.Mode, c.Group = "docket", "0600", "policy" },
-			"path: must not be set with inherited: the inherited socket has its own path\n" +
-				"mode: must not be set with inherited: set SocketMode= in the socket unit\n" +
-				"group: must not be set with inherited: set SocketGroup= in the socket unit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := good
