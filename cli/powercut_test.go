@@ -20,11 +20,11 @@ import (
 // One of the two file sinks keeps its files on the disk that is cut, the other on one
 // that is not: what that has got, the queue must still have. A third sink's destination
 // rejects records, and its dead letters lie beside the queue, as do the positions of
-// sources that read files, and an engine's spill file.
+// sources that read files, and an engine that outlives docket.
 func TestPowerCut(t *testing.T) {
 	dir := t.TempDir()
 	disk := newCuttableDisk(t, dir)
-	beside := newBystanders(t, dir, disk)
+	beside := newBystanders(t, dir)
 	c := newCrashes(t, "power cut", dir, `apiVersion: docket.dev/v1alpha1
 kind: Exporter
 sources:

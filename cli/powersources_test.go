@@ -23,16 +23,15 @@ import (
 )
 
 // bystanders are what docket reads beside the producers while its power is cut: the
-// export of an audit, a log that rotates, and an engine that ends in each life and leaves
-// in its spill file, on the disk that is cut, what docket has not acknowledged.
+// export of an audit, a log that rotates, and an engine whose client outlives docket.
 type bystanders struct {
-	c     *crashes
-	disk  *cuttableDisk
-	log   *logWriter
-	audit string // a run as Gatekeeper writes it
-	lives int
-	due   []string         // lines that every export must have, once each
-	seen  []map[string]int // in the exports, which are cut and kept
+	c      *crashes
+	log    *logWriter
+	audit  string // a run as Gatekeeper writes it
+	lives  int
+	client *client.Client   // of the engine
+	due    []string         // lines that every export must have, once each
+	seen   []map[string]int // in the exports, which are cut and kept
 
 	siem    *httptest.Server
 	rejects func(line string) bool
@@ -41,9 +40,9 @@ type bystanders struct {
 }
 
 // newBystanders starts the destination, which rejects every third line of the engine.
-func newBystanders(t *testing.T, dir string, disk *cuttableDisk) *bystanders {
+func newBystanders(t *testing.T, dir string) *bystanders {
 	t.Helper()
-	b := &bystanders{disk: disk, log: newLogWriter(t, dir), audit: readFile(t, "../testdata/records/gatekeeper-audit.ndjson"), took: map[string]bool{}}
+	b := &bystanders{log: newLogWriter(t, dir), audit: readFile(t, "../testdata/records/gatekeeper-audit.ndjson"), took: map[string]bool{}}
 	b.seen = []map[string]int{{}, {}}
 	b.rejects = func(line string) bool { return strings.Contains(line, `"third":0`) }
 	b.siem = httptest.NewServer(http.HandlerFunc(b.take))
@@ -96,43 +95,34 @@ func (b *bystanders) act() {
 	b.engine(1 + b.c.dice.IntN(9))
 }
 
-// engine logs some records and ends: what is not stored is in the spill file then.
+// engine logs some records. Those that docket has not acknowledged when its power is cut are sent again.
 func (b *bystanders) engine(records int) {
 	t := b.c.t
 	t.Helper()
-	c, err := client.New(client.Config{Address: "unix://" + filepath.Join(b.c.dir, "docket.sock"), Producer: "engine", SpillFile: filepath.Join(b.disk.dir, "engine.spill")})
-	if err != nil {
-		t.Fatal(err)
+	if b.client == nil {
+		c, err := client.New(client.Config{Address: "unix://" + filepath.Join(b.c.dir, "docket.sock"), Producer: "engine"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.client = c
 	}
 	for n := range records {
 		line := fmt.Sprintf(`{"engine":%d,"n":%d,"third":%d}`, b.lives, n, n%3)
-		if err := c.TryLogLine([]byte(line), decision.Deny); err != nil {
+		if err := b.client.TryLogLine([]byte(line), decision.Deny); err != nil {
 			t.Fatal(err)
 		}
 		b.due = append(b.due, line)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(b.c.dice.IntN(30))*time.Millisecond)
-	defer cancel()
-	if left, err := c.Close(ctx); left > 0 || err != nil {
-		t.Fatalf("engine: close: got %d records left, %v, want them stored or in the spill file", left, err)
-	}
 }
 
-// settle lets the engine send what is left in its file, once docket runs for good, and
-// waits for everything else: nobody tells when the last line of a log is stored.
+// settle lets the engine send what is left, once docket runs for good, and waits for
+// everything else: nobody tells when the last line of a log is stored.
 func (b *bystanders) settle() {
 	t := b.c.t
 	t.Helper()
-	c, err := client.New(client.Config{Address: "unix://" + filepath.Join(b.c.dir, "docket.sock"), Producer: "engine", SpillFile: filepath.Join(b.disk.dir, "engine.spill")})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
 	defer cancel()
-	if err := c.Flush(ctx); err != nil {
-		t.Fatalf("engine: flush: %v", err)
-	}
-	if left, err := c.Close(ctx); left > 0 || err != nil {
+	if left, err := b.client.Close(ctx); left > 0 || err != nil {
 		t.Fatalf("engine: close: got %d records left, %v", left, err)
 	}
 	b.due = append(b.due, b.log.written...)

@@ -24,7 +24,6 @@
 //	outbox.go    the lines that are not handled, and which of them is dropped first
 //	losses.go    counts of dropped records, and the record that reports them
 //	events.go    log messages
-//	spill.go     the file for records that are left at the end
 //	transport.go ways to the exporter: unix, tcp (tls.go), and those of others
 //
 // It imports the standard library only.
@@ -53,7 +52,6 @@ type Client struct {
 	config Config
 	ranks  [len(kinds)]int // by kind of record
 	link   *link
-	spill  *spill // nil: none
 	events events
 	later  later
 
@@ -67,7 +65,7 @@ type Client struct {
 // Stats counts what a Client has done since New.
 type Stats struct {
 	Logged  uint64 // records taken
-	Stored  uint64 // records that are on the exporter's disk, those of the spill file among them
+	Stored  uint64 // records that are on the exporter's disk
 	Refused uint64 // records that the exporter has refused
 	// Lost are the records that never reached the exporter, by decision
 	// ("unspecified" for any other or none). They are told in the stream; see
@@ -84,8 +82,7 @@ type Stats struct {
 
 // New starts a client. It does not wait for the exporter: what is logged before
 // there is a connection waits in the buffer. Without an address it returns nil,
-// the client that is off. An error is a mistake in config or a spill file that
-// cannot be used.
+// the client that is off. An error is a mistake in config.
 func New(config Config) (*Client, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -104,22 +101,15 @@ func New(config Config) (*Client, error) {
 	if c.config.Producer != "" {
 		producer = c.config.Producer + "/" + producer
 	}
-	left := remains{producer: producer, next: 1}
-	if c.config.SpillFile != "" {
-		if c.spill, left, err = openSpill(c.config.SpillFile, left, c.config.Log); err != nil {
-			return nil, err
-		}
-	}
 	c.events = events{log: c.config.Log}
 	c.link = newLink(linkConfig{
 		dial:         dial,
-		producer:     left.producer,
-		acked:        c.acked,
+		producer:     producer,
+		acked:        func(uint64) { c.events.acked() },
 		lost:         c.logLosses,
 		connected:    c.events.connected,
 		disconnected: c.disconnected,
 	}, box)
-	c.link.resume(left)
 	c.link.start()
 	return c, nil
 }
@@ -431,8 +421,7 @@ func (c *Client) Flush(ctx context.Context) error {
 }
 
 // Close takes no more records, sends what it can until ctx is done, and ends the client. left
-// counts lost records: records that the exporter has not acknowledged and that are not in
-// Config.SpillFile for the next start. The exporter may have some of them. left also counts each
+// counts lost records: those that the exporter has not acknowledged. It may have some of them. left also counts each
 // function that was put off and has not run, see Later. The error says why there are any, or why
 // the exporter could not be told of what was lost before. A second Close waits for the first, and
 // returns the same.
@@ -460,21 +449,14 @@ func (c *Client) closeLink(ctx context.Context) (left int, err error) {
 	why := c.link.why()
 	c.link.end()
 	c.logLosses()
-	rest := c.link.remains()
-	if c.spill != nil {
-		spillErr := c.spill.close(rest)
-		if spillErr == nil {
-			return 0, nil
-		}
-		err = errors.Join(err, spillErr)
-	}
-	if len(rest.lines) == 0 {
+	lines, left := c.link.unhandled()
+	if lines == 0 {
 		return 0, nil
 	}
 	if err == nil { // a record can be handled without being stored, and so can a loss record
 		return 0, errors.New("docket refused the loss record")
 	}
-	return rest.records(), fmt.Errorf("%w: %s", err, why)
+	return left, fmt.Errorf("%w: %s", err, why)
 }
 
 // Stats returns the counts of this moment. It costs little: a metrics library

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -61,18 +60,13 @@ type Config struct {
 	// Timeout bounds one Export in the modes that wait. Default: DefaultTimeout.
 	Timeout time.Duration
 	// MaxBufferedBytes bounds the memory of the records that the exporter has not acknowledged yet.
-	// The records of a spill file come on top, and so does a spill file that is being written. At
-	// least MinBufferedBytes. Default: DefaultBufferedBytes.
+	// At least MinBufferedBytes. Default: DefaultBufferedBytes.
 	MaxBufferedBytes int
 	// Keep says which records are kept longest when that memory is full: those
 	// with the first decision. A record with a decision that is not listed is
 	// dropped first. Unspecified stands for every other decision, and for none.
 	// Default: deny, error, warn, dryrun, allow.
 	Keep []decision.Decision
-	// SpillFile is the absolute path of a file in which Close leaves the records
-	// that the exporter has not acknowledged, and from which the next New takes
-	// them up. Empty: they are lost, and counted.
-	SpillFile string
 	// TLS protects a tcp connection. nil: no TLS, which is allowed for loopback
 	// addresses only.
 	TLS *TLSConfig
@@ -138,9 +132,6 @@ func (c *Config) problems() problems {
 		found.addf("maxBufferedBytes", tooSmall)
 	}
 	found = append(found, keepProblems(c.Keep)...)
-	if err := checkSpillFile(c.SpillFile); err != nil {
-		found.addf("spillFile", "%v", err)
-	}
 	if c.TLS != nil {
 		found = append(found, c.TLS.problems()...)
 	}
@@ -189,20 +180,6 @@ func keepProblems(keep []decision.Decision) problems {
 		}
 	}
 	return found
-}
-
-func checkSpillFile(path string) error {
-	switch {
-	case path == "":
-		return nil
-	case !filepath.IsAbs(path):
-		return errors.New("must be an absolute path, such as /var/lib/engine/docket.spill: the working directory may differ at the next start")
-	case strings.ContainsRune(path, 0):
-		return errors.New("must not have a zero byte in it")
-	case strings.HasSuffix(path, "/"):
-		return errors.New("must name a file, not a directory")
-	}
-	return nil
 }
 
 // not ends a message with the value that was met instead, if there is one.

@@ -28,7 +28,7 @@ func TestValidateGood(t *testing.T) {
 		"full": {
 			Address: "tcp://docket.example.com:7443", Producer: strings.Repeat("p", MaxProducer), Mode: BlockingStrict,
 			Timeout: time.Millisecond, MaxBufferedBytes: MinBufferedBytes, Keep: []decision.Decision{decision.Allow},
-			SpillFile: "/var/lib/x", TLS: &TLSConfig{CAFile: "a", CertFile: "b", KeyFile: "c", ServerName: "d"},
+			TLS:        &TLSConfig{CAFile: "a", CertFile: "b", KeyFile: "c", ServerName: "d"},
 			Transports: map[string]Transport{"vsock": elsewhere},
 		},
 		"other transport":   {Address: "vsock://2:1", TLS: &TLSConfig{}, Transports: map[string]Transport{"vsock": elsewhere}},
@@ -51,7 +51,6 @@ func TestValidateReportsAll(t *testing.T) {
 		Timeout:          -1,
 		MaxBufferedBytes: -1,
 		Keep:             []decision.Decision{"deny", "", "allow", "deny"},
-		SpillFile:        "/var/lib/",
 		TLS:              &TLSConfig{KeyFile: "c"},
 		Transports:       map[string]Transport{"vsock": nil, "x://": elsewhere},
 	}
@@ -62,7 +61,6 @@ timeout: must be more than 0
 maxBufferedBytes: must be at least 64Ki
 keep[1]: must be deny, error, warn, dryrun, allow or unspecified
 keep[3]: must not be repeated: keep[0] is deny too
-spillFile: must name a file, not a directory
 tls.certFile: must be set because keyFile is
 transports[vsock]: must not be nil
 transports: a scheme must not be empty or contain ://, not "x://"`
@@ -71,11 +69,9 @@ transports: a scheme must not be empty or contain ://, not "x://"`
 	}
 }
 
-func TestValidateProducerAndSpillFile(t *testing.T) {
+func TestValidateProducer(t *testing.T) {
 	for want, c := range map[string]Config{
 		"producer: must consist of letters, digits and . _ : / -":                                     {Producer: "größe"},
-		"spillFile: must be an absolute path":                                                         {SpillFile: "x"},
-		"spillFile: must not have a zero byte":                                                        {SpillFile: "/x\x00"},
 		"mode: must be Batch, Blocking or BlockingStrict, not \"" + strings.Repeat("x", 64) + "\"...": {Mode: Mode(strings.Repeat("x", 65))},
 	} {
 		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -114,7 +110,7 @@ func TestWithDefaults(t *testing.T) {
 func TestWithDefaultsKeepsAndCopies(t *testing.T) {
 	c := Config{
 		Address: "vsock://2:1", Producer: "p", Mode: Blocking, Timeout: 1, MaxBufferedBytes: MinBufferedBytes,
-		Keep: []decision.Decision{decision.Warn}, SpillFile: "/x", TLS: &TLSConfig{CAFile: "a"}, Log: slog.Default(),
+		Keep: []decision.Decision{decision.Warn}, TLS: &TLSConfig{CAFile: "a"}, Log: slog.Default(),
 	}
 	d := c.withDefaults()
 	if !reflect.DeepEqual(d, c) {

@@ -170,7 +170,6 @@ func (k *link) catchUp(acked uint64) error {
 	met := k.met
 	if met && acked > last {
 		// Going on would make the exporter take new lines for known ones.
-		k.stolen = true
 		k.fail(fmt.Errorf("producer %s: %w", k.producer, errStolen))
 		defer k.mu.Unlock()
 		return k.err
@@ -299,10 +298,6 @@ func (k *link) advance(n uint64) {
 		}
 		k.admit()
 		k.unlocked(func() {})
-	}
-	if k.resumed > 0 && k.box.first > k.resumed {
-		k.resumed = 0
-		k.wakeWriter()
 	}
 	if told && k.lost != nil {
 		k.unlocked(k.lost)

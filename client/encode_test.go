@@ -2,12 +2,9 @@ package client
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -139,38 +136,6 @@ func TestTryLogWithoutRoom(t *testing.T) {
 		if len(got[d])+int(lost[d]) != records || logged != records/logEach || told[d] != int(lost[d]) {
 			t.Errorf("%s: got %d records, %d of them by Log, %d lost and %d of those told, want %d in all, %d by Log, and all told",
 				d, len(got[d]), logged, lost[d], told[d], records, records/logEach)
-		}
-	}
-}
-
-// Close leaves nothing raw behind.
-func TestCloseEncodesWhatIsRaw(t *testing.T) {
-	const records = 300
-	for range 20 {
-		file := filepath.Join(t.TempDir(), "spill")
-		c := startClient(t, Config{Address: "unix://" + file + ".nobody", SpillFile: file})
-		for n := range records {
-			if err := c.TryLog(record(decision.Deny, n+1)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		if left, err := c.Close(ctx); left != 0 || err != nil {
-			t.Fatalf("Close: got %d left, %v, want 0 and nil: they are in the file", left, err)
-		}
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines := bytes.Split(bytes.TrimSuffix(content, []byte("\n")), []byte("\n"))[1:] // without the hello
-		if len(lines) != records {
-			t.Fatalf("spill file: got %d lines, want %d", len(lines), records)
-		}
-		for n, line := range lines {
-			if want := fmt.Appendf(nil, `"sequence":%d}`, n+1); !bytes.HasSuffix(line, want) {
-				t.Fatalf("line %d of the spill file: got %s, want one that ends with %s", n+1, line, want)
-			}
 		}
 	}
 }

@@ -80,11 +80,3 @@ func (c *Client) disconnected(err error, _ time.Duration) {
 func (c *Client) logLosses() {
 	c.events.losses(c.link.lostRecords())
 }
-
-// acked is told that the first n lines of this client are handled.
-func (c *Client) acked(n uint64) {
-	c.events.acked()
-	if c.spill != nil {
-		c.spill.acked(n)
-	}
-}

@@ -12,8 +12,7 @@ import (
 )
 
 // ErrClosed says that a client or sender takes no more lines because Close was
-// called. A Log that was waiting then gets it too: its record may be stored, or
-// be in the spill file.
+// called. A Log that was waiting then gets it too: its record may be stored.
 var ErrClosed = errors.New("the client was closed")
 
 // RefusedError says that the exporter did not store a line, and why.
@@ -56,14 +55,9 @@ type link struct {
 	err         error  // why the link has ended, for ever
 	losses      losses // lines that were dropped, and what was told of them
 	away        error  // why there is no connection; nil: there is one, or no attempt has failed
-	stolen      bool   // another producer sends under our name
 	met         bool   // an exporter has answered once
 	base        uint64 // number on the wire less the number that callers know
-	// resumed is the last number of the lines that an earlier link has left, 0 once they
-	// are handled. No other line is sent before: a file that holds them may come back,
-	// and the numbers after them must be nobody's then.
-	resumed uint64
-	stats   linkStats
+	stats       linkStats
 }
 
 // linkConfig is what a link is made of. The callbacks are called one at a time,
@@ -256,36 +250,20 @@ func (k *link) end() {
 	<-k.done
 }
 
-// resume begins with what an earlier link has left. It is called before start.
-func (k *link) resume(r remains) {
-	k.box.first = r.next
-	for _, l := range r.lines {
-		l.cohort = k.join()
-		k.enter(l)
-		if l.report != nil {
-			k.losses.saying++
-		}
-	}
-	k.box.numberAll() // each may have been sent
-	if len(r.lines) > 0 {
-		k.resumed = k.box.last()
-	}
-}
-
-// remains returns what is left. It is called after end, and then once.
-func (k *link) remains() remains {
+// unhandled counts the lines that are not handled, and the records of callers among them. It is
+// called after end.
+func (k *link) unhandled() (lines, records int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.tellLosses()
 	k.box.numberAll()
-	r := remains{producer: k.producer, next: k.box.first}
-	if k.stolen { // what the exporter knows under that name are not our lines
-		r.producer, r.next = randomID(), 1
+	lines = k.box.flight.len()
+	for i := range lines {
+		if k.box.flight.at(i).report == nil {
+			records++
+		}
 	}
-	for i := range k.box.flight.len() {
-		r.lines = append(r.lines, k.box.flight.at(i))
-	}
-	return r
+	return lines, records
 }
 
 // disown ends the waiting for results. It is called when nothing moves any more.

@@ -1,9 +1,7 @@
 package client
 
 import (
-	"bytes"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/docket-export/docket/decision"
@@ -139,6 +137,9 @@ type lossRecord struct {
 	Reasons       map[string]uint64 `json:"reasons"`
 }
 
+// lossPrefix is how every loss record begins.
+var lossPrefix = []byte(`{"eventType":"` + LossEventType + `",`)
+
 func (t *tally) appendLine(dst []byte, producer string, now time.Time) []byte {
 	r := lossRecord{
 		EventType: LossEventType, SchemaVersion: decision.SchemaVersion,
@@ -160,25 +161,4 @@ func (t *tally) appendLine(dst []byte, producer string, now time.Time) []byte {
 		panic("client: a loss record that cannot be encoded: " + err.Error()) // it has no such values
 	}
 	return append(append(dst, text...), '\n')
-}
-
-// lossPrefix is how every loss record begins.
-var lossPrefix = []byte(`{"eventType":"` + LossEventType + `",`)
-
-// parseLoss reads a loss record back; nil if text is none of ours.
-func parseLoss(text []byte) *tally {
-	var r lossRecord
-	if !bytes.HasPrefix(text, lossPrefix) || json.Unmarshal(text, &r) != nil {
-		return nil
-	}
-	t := &tally{since: r.Since, until: r.Until}
-	for name, n := range r.Lost {
-		t.kinds[kindOf(decision.Decision(name))] += n
-	}
-	for name, n := range r.Reasons {
-		if i := slices.Index(reasons[:], name); i >= 0 {
-			t.reasons[i] += n
-		}
-	}
-	return t
 }

@@ -1,12 +1,14 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"maps"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -252,8 +254,7 @@ func TestLossRecordsAreFew(t *testing.T) {
 	})
 }
 
-// A loss record that the exporter refuses is told again, or left to the spill
-// file: a loss is never forgotten.
+// A loss record that the exporter refuses is told again: a loss is never forgotten.
 func TestRefusedLossRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refuse := 2
@@ -385,4 +386,30 @@ func sequences(t *testing.T, lines []clienttest.Line) (got map[decision.Decision
 		got[r.Decision] = append(got[r.Decision], r.Sequence)
 	}
 	return got, lost
+}
+
+// parseLoss reads a loss record back; nil if text is none of ours.
+func parseLoss(text []byte) *tally {
+	var r lossRecord
+	if !bytes.HasPrefix(text, lossPrefix) || json.Unmarshal(text, &r) != nil {
+		return nil
+	}
+	t := &tally{since: r.Since, until: r.Until}
+	for name, n := range r.Lost {
+		t.kinds[kindOf(decision.Decision(name))] += n
+	}
+	for name, n := range r.Reasons {
+		if i := slices.Index(reasons[:], name); i >= 0 {
+			t.reasons[i] += n
+		}
+	}
+	return t
+}
+
+// closeAway closes c without an exporter.
+func closeAway(t *testing.T, c *Client) (left int, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	return c.Close(ctx)
 }

@@ -69,7 +69,7 @@ func (k *link) fill(b *batch) (wait time.Duration) {
 	bytes := 0
 	for bytes < writeBytes && len(b.lines) < maxWriteLines {
 		l := k.box.inFlight(b.next)
-		if l == nil && k.resumed == 0 {
+		if l == nil {
 			l = k.box.number()
 		}
 		if l == nil {
