@@ -18,9 +18,8 @@ import (
 // asks for, and panics at a negative one. So an answer is read whole and checked in front of it.
 //
 // answerBytes is for all answers of a sink at a time, with what kafka-go makes of them. It is
-// enough for the metadata of 2,000 partitions, and 200 more for each further topic, or for an
-// error for each record of a batch.
-func (c *Config) answerBytes() int { return 640<<10 + 64<<10*len(c.topics()) }
+// enough for the metadata of 2,000 partitions, or for an error for each record of a batch.
+const answerBytes = 704 << 10
 
 // perElement is what a struct in a list costs beside twice its size: it becomes one of a map too.
 const perElement = 40

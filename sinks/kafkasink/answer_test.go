@@ -154,7 +154,7 @@ func TestCostOfAnswers(t *testing.T) {
 	}
 	a := asked{key: protocol.Metadata, version: 8}
 	cost, err := a.check(frame.Bytes()[answerHead:])
-	if bound := (&Config{Topic: testTopic}).answerBytes(); err != nil || cost > bound {
+	if bound := answerBytes; err != nil || cost > bound {
 		t.Errorf("the metadata of 2,000 partitions cost %d bytes of %d, and error %v", cost, bound, err)
 	}
 	if allocated, err := decode(a, frame.Bytes()); err != nil || allocated > uint64(cost) {

@@ -2,6 +2,7 @@ package kafkasink
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"strconv"
@@ -389,4 +390,26 @@ func sendUntilTaken(t *testing.T, s sinks.Sink, b sinks.Batch) {
 		}
 		return err == nil
 	})
+}
+
+// count is how many messages the partitions of a topic hold together.
+func (b *brokers) count(topic string) int {
+	n := 0
+	for _, p := range b.PartitionInfos(topic) {
+		n += int(p.HighWatermark)
+	}
+	return n
+}
+
+// addPartitions has the topic have so many.
+func (b *brokers) addPartitions(t *testing.T, total int32) {
+	t.Helper()
+	c := &kafka.Client{Addr: kafka.TCP(b.ListenAddrs()...), Timeout: ample, Transport: &kafka.Transport{}}
+	defer c.Transport.(*kafka.Transport).CloseIdleConnections()
+	res, err := c.CreatePartitions(context.Background(), &kafka.CreatePartitionsRequest{
+		Topics: []kafka.TopicPartitionsConfig{{Name: testTopic, Count: total}},
+	})
+	if err = errors.Join(err, res.Errors[testTopic]); err != nil {
+		t.Fatalf("add partitions: %v", err)
+	}
 }

@@ -44,13 +44,13 @@ func newCluster(c *Config) (*cluster, error) {
 		}
 	}
 	timeout := time.Duration(c.Timeout)
-	d := newDialer(timeout, secure, c.answerBytes())
+	d := newDialer(timeout, secure, answerBytes)
 	transport := &kafka.Transport{
 		Dial:           d.dial,
 		DialTimeout:    timeout,
 		IdleTimeout:    idleTimeout,
 		MetadataTTL:    metadataTTL,
-		MetadataTopics: c.topics(),
+		MetadataTopics: []string{c.Topic},
 		ClientID:       c.ClientID,
 	}
 	k := &cluster{
@@ -81,15 +81,15 @@ func (c *Config) filesVersion() string {
 	return version
 }
 
-// metadata returns what the transport knows of the topics. It waits for the
+// metadata returns what the transport knows of a topic. It waits for the
 // brokers only when that is nothing.
 //
 // It is also where a cluster that cannot be used is diagnosed: without metadata
 // Produce says "topic not found", be the cause a password or a certificate.
-func (k *cluster) metadata(ctx context.Context, topics []string) (*metadata.Response, error) {
+func (k *cluster) metadata(ctx context.Context, topic string) (*metadata.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.client.Timeout)
 	defer cancel()
-	res, err := k.transport.RoundTrip(ctx, k.client.Addr, &metadata.Request{TopicNames: topics})
+	res, err := k.transport.RoundTrip(ctx, k.client.Addr, &metadata.Request{TopicNames: []string{topic}})
 	if err != nil {
 		return nil, err
 	}

@@ -41,17 +41,6 @@ type Config struct {
 	Brokers []string `yaml:"brokers"`
 	// Topic takes every record.
 	Topic string `yaml:"topic"`
-	// TopicFrom lets each record name its topic. It replaces Topic.
-	TopicFrom *TopicFrom `yaml:"topicFrom"`
-	// CreateTopic makes a topic that does not exist, with the three numbers
-	// that follow, which it needs. A topic that exists is left as it is.
-	CreateTopic bool `yaml:"createTopic"`
-	// Partitions of a topic that is made.
-	Partitions int `yaml:"partitions"`
-	// ReplicationFactor of a topic that is made.
-	ReplicationFactor int `yaml:"replicationFactor"`
-	// MinInSyncReplicas is the min.insync.replicas of a topic that is made.
-	MinInSyncReplicas int `yaml:"minInSyncReplicas"`
 	// Key lists fields of the record, as names joined by dots
 	// ("resourceNamespace", "object.kind"), or of its normalized form
 	// ("normalized.resource.namespace"). The record's key is their values
@@ -59,12 +48,8 @@ type Config struct {
 	// record that has none of the fields, or a sink without this list, writes
 	// no key.
 	Key []string `yaml:"key"`
-	// Partitioner chooses the partition of a record: murmur2, roundRobin or
-	// manual.
+	// Partitioner chooses the partition of a record: murmur2 or roundRobin.
 	Partitioner Partitioner `yaml:"partitioner"`
-	// PartitionField is the field that holds the partition's number, with
-	// the partitioner manual.
-	PartitionField string `yaml:"partitionField"`
 	// Headers are added to each message, behind those of docket.
 	Headers []Header `yaml:"headers"`
 	// Delivery is AtLeastOnce or ExactlyOnce. With ExactlyOnce a batch and the
@@ -92,16 +77,17 @@ type Config struct {
 	ClientID string `yaml:"clientID"`
 }
 
-// TopicFrom takes the topic of a record from one of its fields.
-type TopicFrom struct {
-	// Field is the name of the field, as in Config.Key.
-	Field string `yaml:"field"`
-	// Allow lists the topics that the field may name: producers must not be
-	// able to write to any topic that this client may.
-	Allow []string `yaml:"allow"`
-	// Default takes the records whose field names none of them. Without it
-	// they are rejected.
-	Default string `yaml:"default"`
+// FormerKeys implements config.Reduced.
+func (Config) FormerKeys() map[string]string {
+	const create = "docket no longer creates topics: create the topic with kafka-topics.sh or your operator, then remove this key"
+	return map[string]string{
+		"topicFrom":         "a sink writes to one topic: use a sink for each topic, with topic and when",
+		"createTopic":       create,
+		"partitions":        create,
+		"replicationFactor": create,
+		"minInSyncReplicas": create,
+		"partitionField":    "records no longer name their partition: set key, or partitioner: roundRobin",
+	}
 }
 
 // Header is one header of every message.
@@ -202,22 +188,6 @@ func (c *Config) codec() (kafka.Compression, bool) {
 		}
 	}
 	return 0, false
-}
-
-// topics lists every topic that records may go to, each once.
-func (c *Config) topics() []string {
-	if c.TopicFrom == nil {
-		return []string{c.Topic}
-	}
-	var names []string
-	seen := map[string]bool{"": true} // no default
-	for _, name := range append([]string{c.TopicFrom.Default}, c.TopicFrom.Allow...) {
-		if !seen[name] {
-			seen[name] = true
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // Open implements sinks.Config. It fails when a file of TLS or SASL cannot be

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
 
 	"github.com/docket-export/docket/sinks"
 )
@@ -103,7 +102,7 @@ func (e *exactlyOnce) Send(ctx context.Context, b sinks.Batch) error {
 	case e.fenced != nil:
 		return e.fenced
 	case !e.claimed:
-		return sinks.Failf(sinks.Transient, "write to %s: the sink has not been resumed", e.subject())
+		return sinks.Failf(sinks.Transient, "write to topic %q: the sink has not been resumed", e.topic.name)
 	case len(b.Items) == 0:
 		return nil
 	}
@@ -195,13 +194,13 @@ func (e *exactlyOnce) has(it *sinks.Item) bool {
 
 // transact writes what share has left of b, and the position after it.
 func (e *exactlyOnce) transact(ctx context.Context, b sinks.Batch) error {
-	topics := e.shared()
-	if len(topics) == 0 {
+	partitions := e.shared()
+	if len(partitions) == 0 {
 		return nil
 	}
 	c := e.begun(after(e.position, b))
-	if err := e.cluster.addPartitions(ctx, e.session, topics); err != nil {
-		return e.giveUp(ctx, e.failf(err, "begin a transaction with %s", e.subject()))
+	if err := e.cluster.addPartitions(ctx, e.session, e.topic.name, partitions); err != nil {
+		return e.giveUp(ctx, e.failf(err, "begin a transaction with topic %q", e.topic.name))
 	}
 	// The position goes before the records: brokers ask the coordinator whether they are
 	// part of a transaction, and beside each other the questions cost more time.
@@ -239,23 +238,13 @@ func (e *exactlyOnce) Try(ctx context.Context, b sinks.Batch) error {
 }
 
 // shared lists the partitions that share has records for.
-func (e *exactlyOnce) shared() []addpartitionstotxn.RequestTopic {
-	var topics []addpartitionstotxn.RequestTopic
-	for _, t := range e.topics {
-		if !t.used {
-			continue
-		}
-		var partitions []int32
-		for partition, share := range t.shares {
-			if len(share) > 0 {
-				partitions = append(partitions, int32(partition))
-			}
-		}
-		if len(partitions) > 0 {
-			topics = append(topics, addpartitionstotxn.RequestTopic{Name: t.name, Partitions: partitions})
+func (e *exactlyOnce) shared() (partitions []int32) {
+	for partition, share := range e.topic.shares {
+		if len(share) > 0 {
+			partitions = append(partitions, int32(partition))
 		}
 	}
-	return topics
+	return partitions
 }
 
 // begun counts a transaction, and returns what it commits with the position p.
@@ -267,12 +256,12 @@ func (e *exactlyOnce) begun(p sinks.Position) *committed {
 
 // commitPosition makes c the position when the transaction is committed.
 func (e *exactlyOnce) commitPosition(ctx context.Context, s *session, c *committed) error {
-	err := e.cluster.commitOffset(ctx, s, e.names[0], c)
+	err := e.cluster.commitOffset(ctx, s, e.topic.name, c)
 	if err == nil {
 		return nil
 	}
 	if errors.Is(err, kafka.TopicAuthorizationFailed) {
-		return sinks.Failf(sinks.Misconfigured, "commit the position of group %q: %w: %s", e.transactionalID, err, permitToRead(e.names[0]))
+		return sinks.Failf(sinks.Misconfigured, "commit the position of group %q: %w: %s", e.transactionalID, err, permitToRead(e.topic.name))
 	}
 	return e.failf(err, "commit the position of group %q", e.transactionalID)
 }
@@ -287,7 +276,7 @@ func (e *exactlyOnce) commit(ctx context.Context, c *committed, redriven []uint6
 	err := e.cluster.patiently(ctx, func() error { return e.cluster.end(ctx, e.session, true) }, passing...)
 	if err != nil {
 		e.unknown = &unknown{c, redriven}
-		return e.leave(ctx, e.failf(err, "commit a transaction with %s", e.subject()))
+		return e.leave(ctx, e.failf(err, "commit a transaction with topic %q", e.topic.name))
 	}
 	e.open, e.position = false, c.Position
 	e.observer.Committed(c.Next)

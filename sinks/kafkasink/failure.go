@@ -114,7 +114,7 @@ func (s *sink) misconfiguredCode(code kafka.Error) string {
 	case kafka.IllegalSASLState, kafka.SecurityDisabled:
 		return "the port does not expect SASL: check kafka.brokers, or remove kafka.sasl"
 	case kafka.InvalidTopic:
-		return "mend " + s.topicKey()
+		return "correct kafka.topic"
 	case kafka.UnsupportedCompressionType:
 		return "choose another kafka.compression"
 	case kafka.UnsupportedForMessageFormat:

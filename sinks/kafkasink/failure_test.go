@@ -51,7 +51,7 @@ func TestTopicErrors(t *testing.T) {
 		want string
 	}{
 		{29, sinks.Misconfigured, "permit this client to write to the topic"},
-		{17, sinks.Misconfigured, "mend kafka.topic"},
+		{17, sinks.Misconfigured, "correct kafka.topic"},
 		{5, sinks.Transient, "Leader Not Available"},
 	} {
 		t.Run(fmt.Sprint(test.code), func(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package kafkasink writes records to a Kafka topic, or to several.
+// Package kafkasink writes records to a Kafka topic.
 //
 // A record becomes one message: its bytes as they came are the value, and the
 // headers docket-id, docket-seq, docket-source, docket-producer (when there is
@@ -21,8 +21,7 @@
 // With delivery: ExactlyOnce a batch and the position behind it are a transaction, and a
 // consumer that reads committed messages alone gets each record once (exactlyonce.go).
 //
-// A record that the brokers will never take, or that names no topic or partition
-// of its own, is found and reported alone, while the others of its batch are
+// A record that the brokers will never take is found and reported alone, while the others of its batch are
 // written. Brokers take 1,048,588 bytes with key, headers and framing unless told
 // otherwise (max.message.bytes of the topic, which the sink asks for), a little
 // less than the largest record that docket takes in by default.
@@ -47,9 +46,7 @@ type sink struct {
 	log      *slog.Logger
 	codec    kafka.Compression
 	cluster  *cluster // nil: the next Send connects
-	topics   []*topic
-	names    []string          // of topics
-	byName   map[string]*topic // topics
+	topic    *topic
 	encoder  encoder
 	sets     sync.Pool // of *recordSet; used by the writers of a Send
 	accepted accepted
@@ -77,12 +74,8 @@ func open(c *Config, log *slog.Logger) (*sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sink{config: c, log: log, codec: codec, cluster: cluster, producer: nobody, names: c.topics(), accepted: accepted{}, byName: map[string]*topic{}}
-	s.topics = newTopics(s.names)
-	for _, t := range s.topics {
-		s.byName[t.name] = t
-	}
-	return s, nil
+	t := &topic{name: c.Topic, maxBytes: defaultMaxBytes}
+	return &sink{config: c, log: log, codec: codec, cluster: cluster, producer: nobody, topic: t, accepted: accepted{}}, nil
 }
 
 // Send implements sinks.Sink. It writes to all partitions at the same time.
@@ -112,7 +105,7 @@ func (s *sink) throttled(pause time.Duration) error {
 	return &sinks.Failure{
 		Kind:  sinks.Throttled,
 		After: pause,
-		Err:   fmt.Errorf("write to %s: the broker throttles this client: its quota is used up", s.subject()),
+		Err:   fmt.Errorf("write to topic %q: the broker throttles this client: its quota is used up", s.topic.name),
 	}
 }
 
@@ -144,7 +137,7 @@ func (s *sink) replace(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	if _, err := renewed.metadata(ctx, s.names); err != nil {
+	if _, err := renewed.metadata(ctx, s.topic.name); err != nil {
 		renewed.close()
 		return
 	}
@@ -173,59 +166,32 @@ func (s *sink) reconsider(err error) error {
 	return err
 }
 
-// share gives each partition its records of b, except those that Kafka has. The
-// result has the items that name no topic or partition, or are too large, and the
-// failure of a topic that others name. Items of such a topic are left out.
+// share gives each partition its records of b, except those that Kafka has. The result has
+// the items that are too large.
 func (s *sink) share(ctx context.Context, b sinks.Batch, has func(*sinks.Item) bool) (result, error) {
 	var res result
-	found, err := s.learn(ctx)
-	if err != nil {
+	if err := s.prepare(ctx); err != nil {
 		return res, err
 	}
-	for _, t := range s.topics {
-		t.begin()
-	}
+	t := s.topic
+	t.begin()
 	s.encoder.reset()
 	for i := range b.Items {
 		it := &b.Items[i]
 		if has(it) {
 			continue
 		}
-		t, err := s.topicOf(it.Record)
-		if err != nil {
-			res.reject(i, "", fmt.Errorf("choose a topic: %w", err))
+		r, key := s.encoder.record(b, i, s.config)
+		if s.isTooLarge(ctx, &r) {
+			res.reject(i, codeName(kafka.MessageSizeTooLarge), fmt.Errorf(
+				"write to topic %q: a record of %d bytes has %d with key, headers and Kafka's framing, more than the topic's max.message.bytes of %d: raise max.message.bytes, or set kafka.compression",
+				t.name, len(r.value), r.alone(), t.maxBytes))
 			continue
 		}
-		if !t.used {
-			s.prepare(ctx, t, found[t.index])
-			res.fail(t.err)
-		}
-		if t.err == nil {
-			r, key := s.encoder.record(b, i, s.config)
-			s.place(ctx, t, r, key, it.Seq, &res)
-		}
-	}
-	return res, nil
-}
-
-// place gives r to its partition of t.
-func (s *sink) place(ctx context.Context, t *topic, r record, key []byte, seq uint64, res *result) {
-	partition, err := s.config.partition(r.value, key, seq, t.partitions)
-	if errors.Is(err, errNoPartition) && s.countAgain(ctx, t) {
-		partition, err = s.config.partition(r.value, key, seq, t.partitions)
-	}
-	switch {
-	case t.err != nil:
-		res.fail(t.err)
-	case err != nil:
-		res.reject(r.item, "", fmt.Errorf("choose a partition of topic %q: %w", t.name, err))
-	case s.isTooLarge(ctx, t, &r):
-		res.reject(r.item, codeName(kafka.MessageSizeTooLarge), fmt.Errorf(
-			"write to topic %q: a record of %d bytes has %d with key, headers and Kafka's framing, more than the topic's max.message.bytes of %d: raise max.message.bytes, or set kafka.compression",
-			t.name, len(r.value), r.alone(), t.maxBytes))
-	default:
+		partition := s.config.partition(key, it.Seq, t.partitions)
 		t.shares[partition] = append(t.shares[partition], r)
 	}
+	return res, nil
 }
 
 // conclude remembers what was accepted and says what became of b as a whole.

@@ -26,16 +26,17 @@ const (
 	minInSync  = "min.insync.replicas"
 )
 
-// learnLimits asks once how much t takes, and again when there is a reason. That
+// learnLimits asks once how much the topic takes, and again when there is a reason. That
 // nobody answers, or that this client is not permitted to ask, is no failure:
 // the default has to do, and the brokers have the last word anyway.
-func (s *sink) learnLimits(ctx context.Context, t *topic) {
-	if !t.asked && !time.Now().Before(t.askAt) {
-		s.askLimits(ctx, t)
+func (s *sink) learnLimits(ctx context.Context) {
+	if t := s.topic; !t.asked && !time.Now().Before(t.askAt) {
+		s.askLimits(ctx)
 	}
 }
 
-func (s *sink) askLimits(ctx context.Context, t *topic) {
+func (s *sink) askLimits(ctx context.Context) {
+	t := s.topic
 	t.known, t.confirmed = false, true
 	res, err := s.cluster.client.DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{
 		Resources: []kafka.DescribeConfigRequestResource{{
@@ -62,14 +63,15 @@ func (s *sink) askLimits(ctx context.Context, t *topic) {
 		case maxMessage:
 			t.maxBytes, t.known = n, true
 		case minInSync:
-			s.warnOfLoss(t, n)
+			s.warnOfLoss(n)
 		}
 	}
 }
 
-// warnOfLoss says once what records of t may be lost by, although the brokers
+// warnOfLoss says once what records of the topic may be lost by, although the brokers
 // have accepted them.
-func (s *sink) warnOfLoss(t *topic, minInSyncReplicas int) {
+func (s *sink) warnOfLoss(minInSyncReplicas int) {
+	t := s.topic
 	if t.warned || minInSyncReplicas > 1 {
 		return
 	}
@@ -86,14 +88,15 @@ func (s *sink) warnOfLoss(t *topic, minInSyncReplicas int) {
 // room is how many bytes the records of one request to t may have.
 func (t *topic) room() int { return min(t.maxBytes, mostBytes) - batchHeader }
 
-// isTooLarge says whether t is sure not to take r. It asks t's limit again
+// isTooLarge says whether the topic is sure not to take r. It asks for the limit again
 // before it says so. With compression nobody knows before a broker has answered.
-func (s *sink) isTooLarge(ctx context.Context, t *topic, r *record) bool {
+func (s *sink) isTooLarge(ctx context.Context, r *record) bool {
+	t := s.topic
 	if s.codec != 0 || !t.known || t.fits(r) {
 		return false
 	}
 	if !t.confirmed {
-		s.askLimits(ctx, t)
+		s.askLimits(ctx)
 	}
 	return t.known && !t.fits(r)
 }

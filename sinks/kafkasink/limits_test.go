@@ -203,19 +203,21 @@ func TestLimitUnknown(t *testing.T) {
 func TestWarnsOfLoss(t *testing.T) {
 	for name, test := range map[string]struct {
 		options []kfake.Opt
-		change  func(*Config)
+		inSync  string // of the brokers that have a record
 		want    string // in a line of the log; empty for none
 	}{
-		"one broker holds it": {[]kfake.Opt{kfake.NumBrokers(3)}, withCreation(1, 3, 1), "min.insync.replicas is 1"},
-		"two brokers hold it": {[]kfake.Opt{kfake.NumBrokers(3)}, withCreation(1, 3, 2), ""},
-		"one replica":         {nil, withCreation(1, 1, 1), "the topic has one replica"},
+		"one broker holds it": {[]kfake.Opt{kfake.NumBrokers(3)}, "1", "min.insync.replicas is 1"},
+		"two brokers hold it": {[]kfake.Opt{kfake.NumBrokers(3)}, "2", ""},
+		"one replica":         {nil, "1", "the topic has one replica"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := startBrokers(t, 1, test.options...)
 			log, lines := captureLog()
 			c := defaultConfig()
 			c.Brokers, c.Topic = b.ListenAddrs(), "new"
-			test.change(c)
+			if err := b.CreateTopic("new", 1, map[string]string{minInSync: test.inSync}); err != nil {
+				t.Fatal(err)
+			}
 			s, err := open(c, log)
 			if err != nil {
 				t.Fatal(err)
@@ -223,7 +225,7 @@ func TestWarnsOfLoss(t *testing.T) {
 			defer s.Close(context.Background())
 			for i := range 3 {
 				sendUntilTaken(t, s, batch(uint64(i+1), `{"a":1}`))
-				s.topics[0].asked = false // as after a record that was too large
+				s.topic.asked = false // as after a record that was too large
 			}
 			wantWarnings := 0
 			if test.want != "" {

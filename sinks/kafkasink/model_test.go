@@ -46,7 +46,6 @@ type model struct {
 	grows  bool // a batch that failed is offered with records behind it
 	beside bool // dead letters are redriven when a batch has failed
 	leaves bool // a docket that is interrupted ends, and another begins
-	swaps  bool // every other docket has the topics in another order
 }
 
 // account is what a queue knows of a sink.
@@ -64,17 +63,16 @@ type copyOf struct {
 }
 
 const (
+	modelTopic      = "decisions"
 	modelPartitions = 2
 	modelBatch      = 3 // records of a Send
 	// modelAttempts is more than the faults of a test need.
 	modelAttempts = 40
 )
 
-var modelTopics = []string{"decisions", "audit"}
-
 func newWorld(t testing.TB, m model) *world {
 	return &world{
-		Cluster: fakekafka.Start(t, 3, modelPartitions, modelTopics...),
+		Cluster: fakekafka.Start(t, 3, modelPartitions, modelTopic),
 		t:       t,
 		model:   m,
 		account: account{next: 1, from: 1},
@@ -82,7 +80,7 @@ func newWorld(t testing.TB, m model) *world {
 	}
 }
 
-// store puts n records in the queue. Their topics and partitions take turns.
+// store puts n records in the queue. Their partitions take turns.
 func (w *world) store(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,7 +90,7 @@ func (w *world) store(n int) {
 			Seq:      seq,
 			Source:   "webhook",
 			Received: time.Date(2026, 1, 5, 10, 4, 7, int(seq), time.UTC),
-			Record:   fmt.Appendf(nil, `{"n":%d,"topic":%q}`, seq, modelTopics[seq/5%2]),
+			Record:   fmt.Appendf(nil, `{"n":%d}`, seq),
 		})
 		w.wanted[copyOf{seq, sinks.OnTime}]++
 	}
@@ -110,13 +108,11 @@ func (w *world) replay(seq uint64) {
 	w.account.replayed++
 }
 
-// recreate deletes the topics with all that is in them, and creates them again.
+// recreate deletes the topic with all that is in it, and creates it again.
 func (w *world) recreate() {
 	w.t.Helper()
-	for _, topic := range modelTopics {
-		if err := errors.Join(w.DeleteTopic(topic), w.CreateTopic(topic, modelPartitions, nil)); err != nil {
-			w.t.Fatalf("recreate topic %q: %v", topic, err)
-		}
+	if err := errors.Join(w.DeleteTopic(modelTopic), w.CreateTopic(modelTopic, modelPartitions, nil)); err != nil {
+		w.t.Fatalf("recreate the topic: %v", err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,11 +159,7 @@ func (w *world) start() *process {
 	w.OnInterrupt(p.name, func() { (*p.calls.Load())() })
 	c := defaultConfig()
 	c.Brokers, c.Timeout, c.ClientID = w.ListenAddrs(), config.Duration(ample), p.name
-	c.TopicFrom = &TopicFrom{Field: "topic", Allow: modelTopics[1:], Default: modelTopics[0]}
-	if w.model.swaps && w.processes%2 == 0 {
-		c.TopicFrom = &TopicFrom{Field: "topic", Allow: modelTopics[:1], Default: modelTopics[1]}
-	}
-	c.Partitioner = RoundRobin
+	c.Topic, c.Partitioner = modelTopic, RoundRobin
 	if w.model.once {
 		c.Delivery = ExactlyOnce
 	}
@@ -426,14 +418,12 @@ func (w *world) judge(twice func(copyOf) bool) {
 		w.t.Fatalf("Settle = %v", err)
 	}
 	got := map[copyOf]int{}
-	for _, topic := range modelTopics {
-		for partition := range int32(modelPartitions) {
-			records, err := w.Committed(topic, partition)
-			if err != nil {
-				w.t.Errorf("read %s/%d: %v", topic, partition, err)
-			}
-			w.judgePartition(fmt.Sprintf("%s/%d", topic, partition), records, got)
+	for partition := range int32(modelPartitions) {
+		records, err := w.Committed(modelTopic, partition)
+		if err != nil {
+			w.t.Errorf("read partition %d: %v", partition, err)
 		}
+		w.judgePartition(fmt.Sprintf("partition %d", partition), records, got)
 	}
 	var wrong []finding
 	for c, n := range got {
@@ -483,7 +473,7 @@ func (w *world) judgePartition(name string, records []fakekafka.Record, got map[
 // wantPosition wants the position in Kafka to be next.
 func (w *world) wantPosition(next uint64) {
 	w.t.Helper()
-	if got, err := w.Offset(group, modelTopics[0], 0); got != int64(next) || err != nil {
+	if got, err := w.Offset(group, modelTopic, 0); got != int64(next) || err != nil {
 		w.t.Errorf("the position in Kafka is %d, %v, want %d", got, err, next)
 	}
 }

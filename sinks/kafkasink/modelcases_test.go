@@ -294,23 +294,6 @@ func TestModelInterrupted(t *testing.T) {
 	}
 }
 
-// The position is not lost with the order of the topics, the first of which has it.
-func TestModelTopicsAreSwapped(t *testing.T) {
-	s := story{
-		name: "swapped",
-		m:    model{once: true, behind: 2, swaps: true},
-		tell: func(_ *testing.T, w *world) {
-			w.store(12)
-			p := w.run(w.start(), func(p *process) error { return p.deliver(6) })
-			p = w.run(p.restart(), func(p *process) error { return p.deliver(9) })
-			w.run(p.restart(), func(p *process) error { return p.deliver(12) })
-			w.judge(noneTwice)
-		},
-	}
-	s.told(t)
-	s.each(t, 8, s.faultsAt(t, everywhere(slices.Concat(deaths, []fakekafka.Fault{{Effect: fakekafka.CutAfter}})...)))
-}
-
 // The offsets of a group expire when nobody has written for long: the queue knows the place too.
 func TestModelPositionIsForgotten(t *testing.T) {
 	s := once(0)
@@ -385,7 +368,7 @@ func zombie(t *testing.T, w *world, f fakekafka.Fault) {
 	ended := make(chan error, 1)
 	go func() { ended <- first.deliver(9) }()
 	waitFor(t, met[0], ended)
-	owned, err := w.Offset(group, modelTopics[0], 0)
+	owned, err := w.Offset(group, modelTopic, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,10 +11,9 @@ import (
 )
 
 // Probe implements sinks.Prober. It connects to every broker that leads a
-// partition of one of the topics, and asks each whether it would take records, and
+// partition of the topic, and asks each whether it would take records, and
 // one for a producer id unless that is not needed; with delivery: ExactlyOnce they are asked
-// for what transactions need. A topic that is missing is not created: with createTopic the
-// brokers are asked whether it could be.
+// for what transactions need.
 func (c *Config) Probe(ctx context.Context, env sinks.Env) error {
 	s, err := open(c, env.Log)
 	if err != nil {
@@ -25,14 +24,7 @@ func (c *Config) Probe(ctx context.Context, env sinks.Env) error {
 	if err != nil {
 		return err
 	}
-	var all []error
-	for i, t := range s.topics {
-		all = append(all, s.probe(ctx, t, found[i]))
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-	if err := errors.Join(all...); err != nil || c.Idempotence == Off {
+	if err := s.probe(ctx, found); err != nil || c.Idempotence == Off {
 		return err
 	}
 	if c.Transacts() {
@@ -42,24 +34,19 @@ func (c *Config) Probe(ctx context.Context, env sinks.Env) error {
 	return err
 }
 
-func (s *sink) probe(ctx context.Context, t *topic, m metadata.ResponseTopic) error {
-	missing, err := s.look(t, m)
-	switch {
-	case missing && s.config.CreateTopic:
-		_, err := s.requestTopic(ctx, t, true)
-		return err
-	case err != nil:
+func (s *sink) probe(ctx context.Context, m metadata.ResponseTopic) error {
+	if err := s.look(m); err != nil {
 		return err
 	}
-	s.learnLimits(ctx, t)
+	s.learnLimits(ctx)
 	asked := map[int32]bool{}
 	for _, p := range m.Partitions {
 		if asked[p.LeaderID] {
 			continue
 		}
 		asked[p.LeaderID] = true
-		if err := s.askToWrite(ctx, t, int(p.PartitionIndex)); err != nil {
-			return s.failf(err, "ask whether records can be written to topic %q partition %d", t.name, p.PartitionIndex)
+		if err := s.askToWrite(ctx, int(p.PartitionIndex)); err != nil {
+			return s.failf(err, "ask whether records can be written to topic %q partition %d", s.topic.name, p.PartitionIndex)
 		}
 	}
 	return nil
@@ -68,7 +55,8 @@ func (s *sink) probe(ctx context.Context, t *topic, m metadata.ResponseTopic) er
 // askToWrite asks the leader of a partition to take no record at all. A broker
 // looks at the permission first and then refuses the request for being empty, so
 // such a refusal is the answer hoped for, and nothing is written.
-func (s *sink) askToWrite(ctx context.Context, t *topic, partition int) error {
+func (s *sink) askToWrite(ctx context.Context, partition int) error {
+	t := s.topic
 	request := append(s.cluster.produceHead(t.name, partition, ""), 0, 0, 0, 0) // the length of the records
 	answer, err := s.cluster.produce(ctx, &produceRequest{topic: t.name, partition: partition, bytes: request})
 	switch {

@@ -169,26 +169,9 @@ func TestProbeOfTransactionTimeout(t *testing.T) {
 	}
 }
 
-func TestProbeOfCreation(t *testing.T) {
+func TestProbeOfMissingTopic(t *testing.T) {
 	b := startBrokers(t, 1)
-	another := func(c *Config) { c.Topic = "new" }
-	probeFails(t, probe(t, b.ListenAddrs(), another), sinks.Misconfigured, `topic "new" does not exist`)
-	if err := probe(t, b.ListenAddrs(), another, withCreation(3, 1, 1)); err != nil {
-		t.Errorf("Probe = %v, want nil: it could be created", err)
-	}
-	if b.TopicInfo("new") != nil {
-		t.Error("the topic has been created, want it left to the first record")
-	}
-	probeFails(t, probe(t, b.ListenAddrs(), another, withCreation(3, 3, 2)), sinks.Misconfigured, "[38]", "kafka.replicationFactor")
-}
-
-func TestProbeOfSeveralTopics(t *testing.T) {
-	b := startBrokers(t, 1)
-	err := probe(t, b.ListenAddrs(), withTopics("", "a", testTopic, "b"))
-	probeFails(t, err, sinks.Misconfigured, `topic "a" does not exist`, `topic "b" does not exist`)
-	if strings.Contains(err.Error(), testTopic) {
-		t.Errorf("Probe = %v, want nothing of the topic that is well", err)
-	}
+	probeFails(t, probe(t, b.ListenAddrs(), func(c *Config) { c.Topic = "new" }), sinks.Misconfigured, `topic "new" does not exist`)
 }
 
 func TestProbeFailures(t *testing.T) {
@@ -234,4 +217,12 @@ func TestUnknownHost(t *testing.T) {
 // allowPrefix permits operation on all that docket names.
 func allowPrefix(resource kmsg.ACLResourceType, operation kmsg.ACLOperation) kfake.ACL {
 	return kfake.ACL{Resource: resource, Name: "docket-", Pattern: kmsg.ACLResourcePatternTypePrefixed, Operation: operation, Allow: true}
+}
+
+// allow is the permission of an operation on a topic.
+func allow(topic string, operation kmsg.ACLOperation) kfake.ACL {
+	return kfake.ACL{
+		Resource: kmsg.ACLResourceTypeTopic, Name: topic, Pattern: kmsg.ACLResourcePatternTypeLiteral,
+		Operation: operation, Allow: true,
+	}
 }

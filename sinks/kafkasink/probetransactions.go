@@ -25,7 +25,7 @@ func (s *sink) probeTransactions(ctx context.Context, id string) error {
 		return s.failf(err, "find the coordinator of transactional id %q", id)
 	}
 	err = s.cluster.patiently(ctx, func() error {
-		_, err := s.cluster.groupOffsets(ctx, group, id, s.names[0], true)
+		_, err := s.cluster.groupOffsets(ctx, group, id, s.topic.name, true)
 		return err
 	}, passing...)
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *sink) probeTransactions(ctx context.Context, id string) error {
 	if err := s.askTimeout(ctx, transactions); err != nil {
 		return err
 	}
-	return s.askToRead(ctx, s.topics[0])
+	return s.askToRead(ctx, s.topic)
 }
 
 // maxTransaction is the setting of a broker for the longest timeout of a transaction.

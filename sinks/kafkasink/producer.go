@@ -55,7 +55,7 @@ func (s *sink) identify(ctx context.Context, b sinks.Batch, writers []*writer) {
 // brokers give an id to those alone that may write to one, and say that of the cluster.
 func (s *sink) denied(ctx context.Context, w *writer, err error) error {
 	if errors.Is(err, kafka.ClusterAuthorizationFailed) {
-		if denied := s.askToWrite(ctx, w.topic, w.partition); errors.Is(denied, kafka.TopicAuthorizationFailed) {
+		if denied := s.askToWrite(ctx, w.partition); errors.Is(denied, kafka.TopicAuthorizationFailed) {
 			return w.failf(denied)
 		}
 	}

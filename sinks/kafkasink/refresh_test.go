@@ -69,10 +69,11 @@ func TestFailureAsksForMetadata(t *testing.T) {
 // That a record is rejected hides no moved leader.
 func TestLeaderMovesBesideRejection(t *testing.T) {
 	b := startBrokers(t, 1, kfake.NumBrokers(3))
-	s := openSink(t, b.ListenAddrs(), func(c *Config) { c.Partitioner, c.PartitionField = Manual, "p" })
+	s := openSink(t, b.ListenAddrs())
 	send(t, s, batch(1, `{"p":0}`))
 	b.moveLeader(t, 0)
-	sendFails(t, s, batch(2, `{"p":0}`, `{}`), sinks.Rejected)
+	large := `{"p":"` + strings.Repeat("x", 2*defaultMaxBytes) + `"}`
+	sendFails(t, s, batch(2, `{"p":0}`, large), sinks.Rejected)
 	send(t, s, batch(2, `{"p":0}`))
 }
 
@@ -164,39 +165,4 @@ func TestBrokersRestart(t *testing.T) {
 	if got := again.stored(t)[0]; got != 1 {
 		t.Errorf("the topic holds %d messages, want 1", got)
 	}
-}
-
-// addPartitions has the topic have so many.
-func (b *brokers) addPartitions(t *testing.T, total int32) {
-	t.Helper()
-	c := &kafka.Client{Addr: kafka.TCP(b.ListenAddrs()...), Timeout: ample, Transport: &kafka.Transport{}}
-	defer c.Transport.(*kafka.Transport).CloseIdleConnections()
-	res, err := c.CreatePartitions(context.Background(), &kafka.CreatePartitionsRequest{
-		Topics: []kafka.TopicPartitionsConfig{{Name: testTopic, Count: total}},
-	})
-	if err = errors.Join(err, res.Errors[testTopic]); err != nil {
-		t.Fatalf("add partitions: %v", err)
-	}
-}
-
-// A partition that is new is no reason to reject a record that names it.
-func TestPartitionIsAdded(t *testing.T) {
-	b := startBrokers(t, 1)
-	s := unhurried(openSink(t, b.ListenAddrs(), func(c *Config) { c.Partitioner, c.PartitionField = Manual, "p" }))
-	send(t, s, batch(1, `{"p":0}`))
-	b.addPartitions(t, 3)
-	send(t, s, batch(2, `{"p":0}`, `{"p":2}`, `{"p":1}`))
-	f := sendFails(t, s, batch(5, `{"p":2}`, `{"p":3}`), sinks.Rejected, "no such partition")
-	if len(f.Items) != 1 || f.Items[0] != 1 {
-		t.Errorf("Items = %v, want the second alone", f.Items)
-	}
-}
-
-// Whether a partition is new nobody can say without a broker: the record is kept.
-func TestPartitionIsUnknown(t *testing.T) {
-	b := startBrokers(t, 1)
-	s := openSink(t, b.ListenAddrs(), func(c *Config) { c.Partitioner, c.PartitionField = Manual, "p" })
-	send(t, s, batch(1, `{"p":0}`))
-	b.stop()
-	sendFails(t, s, batch(2, `{"p":1}`), sinks.Transient, `count the partitions of topic "decisions"`)
 }

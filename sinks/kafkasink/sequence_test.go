@@ -453,7 +453,7 @@ func TestNumbersStartAgain(t *testing.T) {
 			return answerCode(req, code)
 		})
 		send(t, s, batch(1, `{}`))
-		s.topics[0].sequences[0].next = first
+		s.topic.sequences[0].next = first
 		partition.last = first - 1
 		want := []string{"1(none)"}
 		for i := range 4 {

@@ -38,7 +38,7 @@ func (e *exactlyOnce) begin(ctx context.Context, decide sinks.Decide) error {
 // beginOnce is an attempt of begin. It looks twice at what Kafka has: before anything is
 // changed there, since self may have no right to; and when nobody else can change it.
 func (e *exactlyOnce) beginOnce(ctx context.Context, decide sinks.Decide) error {
-	if err := e.prepareHome(ctx); err != nil {
+	if err := e.prepare(ctx); err != nil {
 		return err
 	}
 	s, err := e.findCoordinators(ctx)
@@ -77,18 +77,6 @@ func (e *exactlyOnce) beginOnce(ctx context.Context, decide sinks.Decide) error 
 	return e.claim(ctx, position)
 }
 
-// prepareHome looks for the topic that has the position, and creates it where that is
-// configured.
-func (e *exactlyOnce) prepareHome(ctx context.Context) error {
-	found, err := e.learn(ctx)
-	if err != nil {
-		return err
-	}
-	home := e.topics[0]
-	e.prepare(ctx, home, found[home.index])
-	return home.err
-}
-
 func (e *exactlyOnce) findCoordinators(ctx context.Context) (*session, error) {
 	s := &session{id: e.transactionalID}
 	var err error
@@ -124,7 +112,7 @@ func (e *exactlyOnce) catchUp(ctx context.Context, s *session, at committed) err
 func (e *exactlyOnce) look(ctx context.Context, s *session, stable bool) (committed, error) {
 	var all []offset
 	err := e.cluster.patiently(ctx, func() (err error) {
-		all, err = e.cluster.groupOffsets(ctx, s.group, e.transactionalID, e.names[0], stable)
+		all, err = e.cluster.groupOffsets(ctx, s.group, e.transactionalID, e.topic.name, stable)
 		return err
 	}, passing...)
 	if err != nil {
@@ -196,10 +184,8 @@ func (e *exactlyOnce) resolve(at committed) {
 // numberAnew has the records of every partition numbered from 0, by p.
 func (e *exactlyOnce) numberAnew(p producer) {
 	e.producer = p
-	for _, t := range e.topics {
-		for _, q := range t.sequences {
-			q.begin(p)
-		}
+	for _, q := range e.topic.sequences {
+		q.begin(p)
 	}
 }
 

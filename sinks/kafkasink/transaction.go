@@ -54,14 +54,14 @@ func (k *cluster) initProducer(ctx context.Context, node int32, id string, timeo
 	return p, err
 }
 
-// addPartitions begins a transaction, which is going to write to these partitions.
-func (k *cluster) addPartitions(ctx context.Context, s *session, topics []addpartitionstotxn.RequestTopic) error {
+// addPartitions begins a transaction, which is going to write to these partitions of topic.
+func (k *cluster) addPartitions(ctx context.Context, s *session, topic string, partitions []int32) error {
 	return k.patiently(ctx, func() error {
 		answer, err := k.ask(ctx, s.transact, addPartitionsVersion, &addpartitionstotxn.Request{
 			TransactionalID: s.id,
 			ProducerID:      s.producer.id,
 			ProducerEpoch:   s.producer.epoch,
-			Topics:          topics,
+			Topics:          []addpartitionstotxn.RequestTopic{{Name: topic, Partitions: partitions}},
 		})
 		if err != nil {
 			return err

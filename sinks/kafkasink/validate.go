@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/docket-export/docket/config"
-	"github.com/docket-export/docket/decision"
 )
 
 // The brokers' own limits for a topic's name.
@@ -25,10 +24,7 @@ const (
 	fieldName    = `[^.*?|#@!\\"(){}\[\]<>=%~]+`
 )
 
-var (
-	topicShape    = config.Matching(topicPattern)
-	fieldRequired = checkField("").Error()
-)
+var topicShape = config.Matching(topicPattern)
 
 // maxHeaders keeps the number of a record's headers, docket's own included, within
 // one byte of the format.
@@ -40,9 +36,6 @@ const reservedHeader = "docket-"
 // Validate implements sinks.Config.
 func (c *Config) Validate() config.Problems {
 	p := config.Check(c)
-	if c.CreateTopic && c.MinInSyncReplicas > c.ReplicationFactor {
-		p.Addf("minInSyncReplicas", "must not exceed replicationFactor: no write could ever succeed")
-	}
 	if c.SASL != nil && c.TLS == nil && c.SASL.Mechanism.showsSecret() && isRemote(c.Brokers) {
 		p.Addf("sasl.mechanism", "%s would send the secret unencrypted: set tls, or use SCRAM-SHA-512; brokers on loopback addresses need neither", c.SASL.Mechanism)
 	}
@@ -51,27 +44,13 @@ func (c *Config) Validate() config.Problems {
 
 // Rules implements config.Ruled.
 func (c *Config) Rules() []config.Rule {
-	topicFrom, createTopic, manual := config.Set("topicFrom"), config.Set("createTopic"), config.Is("partitioner", Manual)
-	rules := []config.Rule{
+	return []config.Rule{
 		config.Required("brokers", "must name at least one broker, such as kafka-0:9092"),
 		config.Each("brokers", checkBroker, `([^:/]+|\[[^\]/]+\]):0*[1-9][0-9]*`),
-		config.Required("topic", "is required").When(topicFrom.Not()),
-		config.Forbidden("topic", "must not be set beside topicFrom: use topicFrom.default").When(topicFrom),
+		config.Required("topic", "is required"),
 		config.Text("topic", checkTopic, topicShape),
-	}
-	for _, key := range []string{"partitions", "replicationFactor", "minInSyncReplicas"} {
-		rules = append(rules,
-			config.Required(key, "must be at least 1, with createTopic").When(createTopic),
-			config.AtLeast(key, 0),
-			config.Forbidden(key, "has no effect without createTopic: true: docket does not change existing topics").When(createTopic.Not()),
-		)
-	}
-	return append(rules,
 		config.Each("key", checkField, fieldPattern),
-		config.OneOf("partitioner", Murmur2, RoundRobin, Manual),
-		config.Required("partitionField", fieldRequired).When(manual),
-		config.Forbidden("partitionField", "has no effect: set partitioner: manual").When(manual.Not()),
-		config.Text("partitionField", checkPartitionField, config.Matching(fieldPattern)),
+		config.OneOf("partitioner", Murmur2, RoundRobin),
 		config.AtMost("headers", maxHeaders),
 		config.OneOf("delivery", AtLeastOnce, ExactlyOnce),
 		config.Required("idempotence", "must be On or Off"),
@@ -79,28 +58,7 @@ func (c *Config) Rules() []config.Rule {
 		config.Text("idempotence", checkIdempotentForOnce, config.Shape{"not": config.Shape{"enum": []any{string(Off), false, "false"}}}).When(config.Is("delivery", ExactlyOnce)),
 		config.OneOf("compression", compressionNames()...),
 		config.Positive("timeout"),
-	)
-}
-
-// Rules implements config.Ruled.
-func (TopicFrom) Rules() []config.Rule {
-	return []config.Rule{
-		config.Required("field", fieldRequired),
-		config.Text("field", checkField, config.Matching(fieldPattern)),
-		config.Required("allow", "must list the topics that records may go to"),
-		config.Each("allow", checkTopic, topicPattern),
-		config.Text("default", checkTopic, topicShape),
 	}
-}
-
-func checkPartitionField(field string) error {
-	if err := checkField(field); err != nil {
-		return err
-	}
-	if strings.HasPrefix(field, decision.NormalizedPrefix) {
-		return errors.New("must be a field of the record: no field of the normalized form is a number")
-	}
-	return nil
 }
 
 // Rules implements config.Ruled.

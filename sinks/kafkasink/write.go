@@ -20,14 +20,10 @@ const maxInFlight = 16
 // writeAll writes the shares of b to their partitions and returns what became of all.
 func (s *sink) writeAll(ctx context.Context, b sinks.Batch) result {
 	var all []*writer
-	for _, t := range s.topics {
-		if !t.used || t.err != nil {
-			continue
-		}
-		for partition, share := range t.shares {
-			if len(share) > 0 {
-				all = append(all, &writer{sink: s, batch: b, topic: t, partition: partition, share: share, sequence: t.sequences[partition]})
-			}
+	t := s.topic
+	for partition, share := range t.shares {
+		if len(share) > 0 {
+			all = append(all, &writer{sink: s, batch: b, topic: t, partition: partition, share: share, sequence: t.sequences[partition]})
 		}
 	}
 	s.identify(ctx, b, all)

@@ -22,7 +22,6 @@ func TestLimits(t *testing.T) {
 	t.Run("throttled", func(t *testing.T) { throttled(t, cluster) })
 	t.Run("oversized", func(t *testing.T) { oversized(t, cluster, "none") })
 	t.Run("oversized-compressed", func(t *testing.T) { oversized(t, cluster, "gzip") })
-	t.Run("created", func(t *testing.T) { created(t, cluster) })
 }
 
 // throttled gives docket's client a quota that is a fraction of what the producers
@@ -143,21 +142,6 @@ func checkLetter(t *testing.T, d *dockettest.Docket, id, topic, record string) {
 	if !bytes.Contains(out, []byte(record)) {
 		t.Errorf("docket deadletter show does not show the record: %.300s", out)
 	}
-}
-
-// created lets docket make the topic, as the configuration says.
-func created(t *testing.T, cluster *kafkatest.Cluster) {
-	const topic, n = "made", 100
-	d := dockettest.New(t)
-	d.Start(configTo(d, limited(cluster, topic)+"\ncreateTopic: true\npartitions: 5\nreplicationFactor: 1\nminInSyncReplicas: 1"))
-	lines := numbered(n)
-	d.Send([]byte(strings.Join(lines, "\n") + "\n"))
-	d.Await("everything to be delivered", deliverTimeout, delivered(n))
-	d.Stop()
-	if got := len(cluster.Ends(topic)); got != 5 {
-		t.Errorf("topic %s has %d partitions, want 5", topic, got)
-	}
-	checkOnce(t, cluster.ReadAll(topic), lines, nil)
 }
 
 // limited is the section kafka of these tests.

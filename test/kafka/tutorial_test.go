@@ -37,7 +37,9 @@ func TestTutorial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	broker := kafkatest.Start(t, 1).Brokers()[0]
+	cluster := kafkatest.Start(t, 1)
+	cluster.CreateTopic("decisions", 3, 1)
+	broker := cluster.Brokers()[0]
 	d := desk.New(t, "127.0.0.1:9092", broker, "127.0.0.1:8088", addresses[0], "(sys.argv[1], 8088)", "(sys.argv[1], "+port+")",
 		"kind: Exporter\n", "kind: Exporter\nadmin: {address: \""+addresses[1]+"\"}\n")
 	t.Cleanup(func() {
