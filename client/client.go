@@ -421,7 +421,7 @@ func (c *Client) Flush(ctx context.Context) error {
 }
 
 // Close takes no more records, sends what it can until ctx is done, and ends the client. left
-// counts lost records: those that the exporter has not acknowledged. It may have some of them. left also counts each
+// counts lost records: the exporter has not acknowledged them, and may have some of them. left also counts each
 // function that was put off and has not run, see Later. The error says why there are any, or why
 // the exporter could not be told of what was lost before. A second Close waits for the first, and
 // returns the same.
