@@ -235,7 +235,7 @@ func TestOnceEndsWhereAllThatIsLeftIsRefused(t *testing.T) {
 			send(strings.Repeat(`{"poison":true}`+"\n", 40))
 			siem.down.Store(false)
 			for range 2 {
-				once(command.ExitFailed, "keep its volume: sink siem refuses each of the 40 records that are left: ", "answered 400", "run docket again", `"delivered":0,"left":40}`)
+				once(command.ExitFailed, "keep its volume: sink siem refuses all that is left for it, 40 records: ", "answered 400", "run docket again", `"delivered":0,"left":40}`)
 			}
 
 			siem.down.Store(true)
@@ -250,7 +250,7 @@ func TestOnceEndsWhereAllThatIsLeftIsRefused(t *testing.T) {
 			siem.down.Store(true)
 			send(strings.Repeat(`{"poison":true}`+"\n", 3))
 			siem.down.Store(false)
-			once(command.ExitFailed, "sink siem refuses each of the 3 records that are left: ")
+			once(command.ExitFailed, "sink siem refuses all that is left for it, 3 records: ")
 			siem.cure.Store(true)
 			exit := command.ExitOK
 			if policy == exporter.DeadLetter {

@@ -122,6 +122,11 @@ func (b *bystanders) settle() {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
 	defer cancel()
+	last := `{"engine":0,"n":0,"third":1}` // the destination takes it: a refused one at the end would wait for it
+	if err := b.client.TryLogLine([]byte(last), decision.Deny); err != nil {
+		t.Fatal(err)
+	}
+	b.due = append(b.due, last)
 	if left, err := b.client.Close(ctx); left > 0 || err != nil {
 		t.Fatalf("engine: close: got %d records left, %v", left, err)
 	}

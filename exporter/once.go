@@ -29,7 +29,7 @@ func (e *LeftError) Error() string {
 	pending := maps.Clone(e.Pending)
 	for _, name := range slices.Sorted(maps.Keys(e.Refused)) {
 		delete(pending, name)
-		parts = append(parts, fmt.Sprintf("sink %s refuses each of the %d records that are left: %s (mend it and run docket again: they stay in the queue, "+
+		parts = append(parts, fmt.Sprintf("sink %s refuses all that is left for it, %d records: %s (mend it and run docket again: they stay in the queue, "+
 			"and docket sets them aside as soon as the sink accepts another record; `retire: true` drops them)", name, e.Pending[name], e.Refused[name]))
 	}
 	for _, left := range []struct {
