@@ -19,6 +19,9 @@ import (
 // A record is at fault when it is refused, another one is accepted, and it is refused again. So
 // a refused record is held while others are tried ahead of their turn, a few in each round. What
 // is tried stays in the queue: only its number is kept.
+//
+// BUG(delivery): A destination that accepts a record of a batch and then begins to refuse everything
+// has the rest of that batch set aside.
 type suspicion struct {
 	clock   atomic.Uint64 // numbers attempts and refusals in the order in which they begin
 	took    atomic.Uint64 // the newest attempt that was accepted
