@@ -78,9 +78,10 @@ func incidents() []incident {
 			s.answer.Store(http.StatusUnauthorized)
 			s.Send(s.lines(20, 500))
 		}, answers(http.StatusOK)},
-		{"letters", "the destination answers 422", []string{"DocketDeadLetters", "DocketDeadLettersNearlyFull"}, start("", "deadLetters: {maxBytes: 32Mi}, ", ""), func(s *scene) {
+		{"letters", "the destination answers 422 to all but a small record", []string{"DocketDeadLetters", "DocketDeadLettersNearlyFull"}, start("", "deadLetters: {maxBytes: 32Mi}, ", ""), func(s *scene) {
 			s.answer.Store(http.StatusUnprocessableEntity)
 			s.Send(s.lines(30, 900_000))
+			s.Send(s.lines(1, 10))
 		}, answers(http.StatusOK)},
 		{"producer", "a producer writes lines that are no JSON, and reports 3 records that it lost", []string{"DocketRecordsRefused", "DocketRecordsLost"}, plain, func(s *scene) {
 			s.write("no JSON\n")

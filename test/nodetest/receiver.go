@@ -57,7 +57,8 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.status != 0 {
+	isTenth := req.Header.Get("Docket-Records") == "1" && strings.HasSuffix(req.Header.Get("Docket-First-Seq"), "0")
+	if r.status != 0 && !(r.status == http.StatusUnprocessableEntity && isTenth) {
 		w.WriteHeader(r.status)
 		return
 	}
@@ -86,7 +87,7 @@ func firstOf(h http.Header) (id recordID, ok bool) {
 }
 
 // Answer makes the receiver answer with status from now on, and take nothing; with 0 it takes
-// lines again.
+// lines again. With 422 it takes each tenth record, if it comes alone: a refusal counts only where others are accepted.
 func (r *Receiver) Answer(status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
