@@ -91,6 +91,7 @@ authentication: {anonymous: {enabled: false}, webhook: {enabled: false}, x509: {
 authorization: {mode: AlwaysAllow}
 resolvConf: /run/resolv.conf
 syncFrequency: 3s
+containerLogMonitorInterval: 3s
 imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: 200Mi, nodefs.available: 1Gi, imagefs.available: 1Gi}
 volumeStatsAggPeriod: 3s
