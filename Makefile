@@ -10,9 +10,9 @@ CUTS ?= 200
 RELOADS ?= 200
 CHAOS ?= 15m
 ROLLING ?= 30m
-BASE ?=
 COUNT ?= 6
-COMPARE ?=
+LAPS ?= 5
+BENCH ?=
 RELEASE ?=
 ONLY ?=
 IMAGE ?= docket.test/docket:dev
@@ -35,7 +35,6 @@ MODULES = $(patsubst %/go.mod,%,$(shell find . -name go.mod -not -path './.cache
 PACKAGES = $(shell go list -m -f '{{.Dir}}/...')
 
 LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
-BENCHSTAT := $(CURDIR)/.cache/bin/benchstat
 
 .PHONY: help
 help: ## explain the targets
@@ -160,9 +159,6 @@ check-generated:
 		echo "make check: go generate changed the files above: commit them as they are now" >&2; exit 1; \
 	fi
 
-$(BENCHSTAT):
-	GOBIN=$(CURDIR)/.cache/bin GOFLAGS= go install golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
-
 # What takes a quarter of an hour and more to build, once; make e2e builds it otherwise.
 .PHONY: servers
 servers: ## build the servers of make e2e, below .cache
@@ -218,23 +214,19 @@ crash: build ## kill docket KILLS (1000) times, reload it RELOADS (200) times, c
 	go test -count=1 -v -timeout 60m -run '^(TestKill|TestReloads|TestPowerCut)$$' ./cli \
 		-docket $(CURDIR)/bin/docket -kills $(KILLS) -reloads $(RELOADS) -cuts $(CUTS)
 
+# Each round runs all that ONLY matches, so that the programs take turns. BENCH takes flags of the benchmarks: -large for
+# those that need 5 GB of disk, -docket for another binary, -dir for another disk. The peers run where ONLY names them.
 .PHONY: bench
-bench: ## measure against the plain program on the same disk
-	go run -C bench .
-
-.PHONY: bench-docs
-bench-docs: ## measure, and write docs/targets.md anew
-	go run -C bench . -rounds 3 -json results.json -markdown ../docs/targets.md
-
-# COMPARE takes more flags, such as -only or -bound: go run -C bench ./compare -h
-.PHONY: bench-compare
-bench-compare: $(BENCHSTAT) ## fail if this tree is slower than BASE; COUNT (6) pairs of runs
-	go run -C bench ./compare -base '$(BASE)' -count '$(COUNT)' $(COMPARE)
+bench: build ## measure docket beside the plain program on the same disk, COUNT (6) rounds; ONLY=Intake for some
+	@cd bench && CGO_ENABLED=0 go test -c -o ../bin/bench.test .
+	@cd bench && for round in $$(seq $(COUNT)); do \
+		$(UNTUNED) ../bin/bench.test -test.run '^$$' -test.bench '$(or $(ONLY),.)' -test.skip '$(if $(findstring Peer,$(ONLY)),^$$,Peer)' -test.benchtime $(LAPS)x -test.timeout 60m $(BENCH); \
+	done
 
 # The peers are downloaded or built once, below .cache; nothing is installed.
 .PHONY: bench-peers
-bench-peers: ## measure beside rsyslog, syslog-ng, Filebeat and the OpenTelemetry collector
-	go run -C bench ./peers
+bench-peers: ## measure docket beside rsyslog, syslog-ng, Filebeat and the OpenTelemetry collector
+	@$(MAKE) --no-print-directory bench ONLY=Peer COUNT=3 LAPS=1
 
 # go test fuzzes one target of one package at a time, in the module of that package. Minimizing is bounded: what
 # recovery covers varies with its goroutines, and would be minimized without end.

@@ -97,9 +97,6 @@ the directory of --queue.`,
 		case flags.File == "" && !*once && terminal.IsTerminal(os.Stderr):
 			printBanner(os.Stderr, cmp.Or(flags.Data, command.DefaultDataDir), cfg)
 		}
-		if b := versioncmd.This(); b.Unsafe {
-			log.Error(versioncmd.Unsafe + ": never keep records with it")
-		}
 		if start.unread != nil {
 			log.Warn("sinks removed since the last run are kept, but receive nothing: their configuration cannot be read", "error", start.unread)
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 // gcPercent: a tap has some megabytes in use, and each review makes garbage. A third of its
-// processor time went into collecting that at 30 percent; docs/performance.md has the figures.
+// processor time went into collecting that at 30 percent; docs/benchmarks.md has the figures.
 const gcPercent = 60
 
 // New returns docket tap.

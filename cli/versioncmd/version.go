@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docket-export/docket/cli/internal/command"
-	"github.com/docket-export/docket/internal/disk"
 )
 
 // version is set by release builds, of any main package:
@@ -23,17 +22,12 @@ var version string
 // package is elsewhere.
 const modulePath = "github.com/docket-export/docket"
 
-// Unsafe describes a program that was built with the tag nosync.
-const Unsafe = "built for measurements (tag nosync): nothing is synced, and acknowledged records can be lost"
-
 // Build describes this program.
 type Build struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
-	// Unsafe says that the program syncs nothing: never keep records with it.
-	Unsafe bool `json:"unsafe,omitempty"`
 }
 
 // This describes the running program.
@@ -42,7 +36,6 @@ func This() Build {
 		Version:  version,
 		Go:       runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH,
-		Unsafe:   !disk.Syncs,
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		b.read(info)
@@ -75,11 +68,7 @@ func (b Build) String() string {
 	if b.Commit != "" {
 		s += " (" + b.Commit + ")"
 	}
-	s += " " + b.Go + " " + b.Platform
-	if b.Unsafe {
-		s += " UNSAFE: " + Unsafe
-	}
-	return s
+	return s + " " + b.Go + " " + b.Platform
 }
 
 // New returns docket version.

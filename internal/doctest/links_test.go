@@ -85,10 +85,9 @@ func numbered(a string, n int) string {
 	return a + "-" + string(rune('0'+n))
 }
 
-// skipped reports whether a directory has no pages: below bench and internal are parts of
-// generated ones.
+// skipped reports whether a directory has no pages: below internal are parts of generated ones.
 func skipped(dir string) bool {
-	return slices.Contains([]string{".git", ".cache", "bin", "bench", "internal", "testdata"}, dir)
+	return slices.Contains([]string{".git", ".cache", "bin", "internal", "testdata"}, dir)
 }
 
 // broken returns the links of the Markdown files below root that lead nowhere.

@@ -61,7 +61,7 @@ type site struct {
 }
 
 // startSite returns when Gatekeeper's answers are those that testdata says.
-func startSite(t *testing.T) *site {
+func startSite(t testing.TB) *site {
 	t.Helper()
 	s := &site{Cluster: kubetest.Start(t, kubetest.Options{})}
 	// Nobody is asked about these.

@@ -26,7 +26,7 @@ type engine struct {
 
 // startEngine starts both, with more flags than those that every test needs, and returns when
 // docket-webhook says that it is ready: from then on it must give every verdict.
-func startEngine(t *testing.T, args ...string) *engine {
+func startEngine(t testing.TB, args ...string) *engine {
 	t.Helper()
 	e := &engine{docket: dockettest.New(t)}
 	e.docket.Start(e.docket.Config(dockettest.UnixSource("engine", e.docket.Socket)))
@@ -92,7 +92,7 @@ func (e *engine) records(t *testing.T) map[string][]decision.Record {
 }
 
 // policyDirectory is a directory for --policy-dir with all of testdata that docket-webhook reads.
-func policyDirectory(t *testing.T) string {
+func policyDirectory(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.CopyFS(filepath.Join(dir, "policies"), os.DirFS(filepath.Join("testdata", "policies"))); err != nil {
