@@ -67,7 +67,6 @@ Try it in two terminals:
 		verifycmd.New(kinds),
 		verifycmd.NewKeygen(),
 		kubernetescmd.New(kinds),
-		newCompletion(),
 		versioncmd.New(),
 	)
 	addCompletions(root)
