@@ -38,14 +38,6 @@ func (s *sink) failf(err error, format string, args ...any) error {
 	return sinks.Failf(sinks.Transient, "%s: %w", attempted, err)
 }
 
-// cause is an error of kafka.Client without the name of the method.
-func cause(err error) error {
-	if inner := errors.Unwrap(err); inner != nil {
-		return inner
-	}
-	return err
-}
-
 // transient says where to look when err stays, which passes by itself as a rule.
 func transient(err error) string {
 	if lookup, ok := errors.AsType[*net.DNSError](err); ok && lookup.IsNotFound {
