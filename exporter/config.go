@@ -59,9 +59,17 @@ type WhenFull string
 // The choices of queue.whenFull.
 const (
 	Block      WhenFull = "Block"      // stop reading from producers
-	Refuse     WhenFull = "Refuse"     // answer them QueueFull
 	DropOldest WhenFull = "DropOldest" // give up the oldest records that a sink still waits for
 )
+
+// UnmarshalText reads one of the choices.
+func (w *WhenFull) UnmarshalText(text []byte) error {
+	if string(text) == "Refuse" { // a choice of earlier versions
+		return errors.New("Refuse is gone: Block stops reading, and producers wait or drop by their own rule; DropOldest drops the oldest records")
+	}
+	*w = WhenFull(text)
+	return nil
+}
 
 // FreeBytes is a size, or Auto: the smaller of 64 MiB and 5 % of the file system.
 type FreeBytes config.Size
@@ -322,7 +330,7 @@ func (c *Config) validateSections() config.Problems {
 func (q *QueueConfig) Rules() []config.Rule {
 	return []config.Rule{
 		config.Required("directory", "is required"),
-		config.OneOf("whenFull", Block, Refuse, DropOldest),
+		config.OneOf("whenFull", Block, DropOldest),
 	}
 }
 

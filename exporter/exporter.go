@@ -188,8 +188,6 @@ func (q *QueueConfig) options() queue.Options {
 	switch q.WhenFull {
 	case Block:
 		o.WhenFull = queue.Block
-	case Refuse:
-		o.WhenFull = queue.Refuse
 	case DropOldest:
 		o.WhenFull = queue.DropOldest
 	}
