@@ -87,14 +87,14 @@ func like(line, want string) bool {
 
 // player plays a case.
 type player struct {
-	t        *testing.T
-	dir      string
-	admin    string
-	docket   *process
-	conns    []*producerConn
-	on       *producerConn
-	stored   []string
-	stopped  bool
+	t       *testing.T
+	dir     string
+	admin   string
+	docket  *process
+	conns   []*producerConn
+	on      *producerConn
+	stored  []string
+	stopped bool
 }
 
 type producerConn struct {

@@ -228,10 +228,6 @@ type AdminConfig struct {
 	// Pprof serves /debug/pprof/ with profiles of the process, for every user who can
 	// connect to Address or to the Unix socket in the queue's directory.
 	Pprof bool `yaml:"pprof"`
-	// TokenFile names a file with a token. A request over Address with this token,
-	// as "Authorization: Bearer ...", may make changes. Without TokenFile only the
-	// Unix socket in the queue's directory permits changes.
-	TokenFile config.SecretFile `yaml:"tokenFile"`
 }
 
 // MetricsConfig is the section "metrics": a listener for clients on other machines, such as
@@ -340,6 +336,11 @@ func (r *RetainConfig) Rules() []config.Rule {
 		config.NotNegative("maxAge"),
 		config.Required("maxAge", "is required without maxBytes: how long to keep delivered records, such as 24h").When(config.Set("maxBytes").Not()),
 	}
+}
+
+// FormerKeys implements config.Reduced.
+func (AdminConfig) FormerKeys() map[string]string {
+	return map[string]string{"tokenFile": "docket no longer makes changes over admin.address: run docket deadletter, queue, replay, retry and tail where they reach " + AdminSocket + " in queue.directory"}
 }
 
 // Rules implements config.Ruled.
