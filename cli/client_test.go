@@ -262,7 +262,7 @@ kind: Exporter
 sources:
 - name: engine
   unix: {path: DIR/docket.sock}
-queue: {directory: DIR/queue, maxBytes: 16Mi, whenFull: Refuse}
+queue: {directory: DIR/queue, maxBytes: 16Mi}
 sinks:
 - name: slow
   retry: {initialBackoff: 10ms, maxBackoff: 50ms}
@@ -281,7 +281,7 @@ admin: {address: "ADMIN"}
 			t.Fatal(err)
 		}
 	}
-	waitStatus(t, admin, func(s exporter.Status) bool { return s.Ledger.Refused["QueueFull"] > 0 })
+	waitStatus(t, admin, func(s exporter.Status) bool { return s.Queue.State == exporter.Degraded })
 	mu.Lock()
 	open = true
 	mu.Unlock()

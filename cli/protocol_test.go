@@ -7,14 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,16 +87,14 @@ func like(line, want string) bool {
 
 // player plays a case.
 type player struct {
-	t        *testing.T
-	dir      string
-	admin    string
-	docket   *process
-	room     atomic.Bool // the sink takes records
-	conns    []*producerConn
-	on       *producerConn
-	stored   []string
-	anyStore bool // what is stored is of no interest
-	stopped  bool
+	t       *testing.T
+	dir     string
+	admin   string
+	docket  *process
+	conns   []*producerConn
+	on      *producerConn
+	stored  []string
+	stopped bool
 }
 
 type producerConn struct {
@@ -112,10 +107,10 @@ kind: Exporter
 sources:
 - name: remote
   unix: {path: docket.sock}
-queue: {directory: queue, maxBytes: 16Mi, whenFull: WHENFULL}
+queue: {directory: queue, maxBytes: 16Mi}
 sinks:
 - name: files
-SINK
+  file: {directory: export}
 admin: {address: "ADMIN"}
 `
 
@@ -170,27 +165,9 @@ func (p *player) configure(op, rest string) error {
 	return nil
 }
 
-func (p *player) begin(state string) error {
-	whenFull, full := strings.CutPrefix(state, "a full queue, whenFull: ")
-	sink := "  file: {directory: export}"
-	if !full {
-		whenFull = "Block"
-	} else {
-		p.anyStore = true
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			if !p.room.Load() {
-				w.WriteHeader(http.StatusServiceUnavailable)
-			}
-		}))
-		p.t.Cleanup(server.Close)
-		sink = "  retry: {initialBackoff: 10ms, maxBackoff: 50ms}\n  http: {url: \"" + server.URL + "\"}"
-	}
-	writeFile(p.t, filepath.Join(p.dir, "docket.yaml"), strings.NewReplacer("WHENFULL", whenFull, "ADMIN", p.admin, "SINK", sink).Replace(playerConfig))
+func (p *player) begin(string) error {
+	writeFile(p.t, filepath.Join(p.dir, "docket.yaml"), strings.ReplaceAll(playerConfig, "ADMIN", p.admin))
 	p.start()
-	if full {
-		return p.fill()
-	}
 	return nil
 }
 
@@ -201,30 +178,6 @@ func (p *player) start() {
 	if err := waitReady(p.t, p.admin); err != nil {
 		p.t.Fatalf("%v\n%s", err, p.docket.stderr())
 	}
-}
-
-// fill sends shorter and shorter lines until docket has no room for the shortest.
-func (p *player) fill() error {
-	for _, size := range []int{512 << 10, 8 << 10, 2} {
-		c, err := p.dial()
-		if err != nil {
-			return err
-		}
-		p.t.Cleanup(func() { c.Close() }) // a line that waits keeps waiting
-		fmt.Fprintf(c, `{"docket":{"version":1,"producer":"filler-%d","next":1}}`+"\n", size)
-		for full := false; !full; {
-			fmt.Fprintf(c, `{"pad":"%s"}`+"\n", strings.Repeat("x", size))
-			for acked := false; !acked && !full; {
-				line, err := c.in.ReadString('\n')
-				if err != nil {
-					return fmt.Errorf("filling the queue: %w", err)
-				}
-				acked = strings.HasPrefix(line, `{"ack":`) && !strings.Contains(line, "waiting")
-				full = strings.Contains(line, "QueueFull")
-			}
-		}
-	}
-	return nil
 }
 
 func (p *player) dial() (*producerConn, error) {
@@ -241,10 +194,7 @@ func (p *player) send(text string) error {
 }
 
 func (p *player) expect(want string) error {
-	var wanted, got struct {
-		Ack     *uint64
-		Waiting *string
-	}
+	var wanted, got struct{ Ack *uint64 }
 	if err := json.Unmarshal([]byte(want), &wanted); err != nil {
 		return err
 	}
@@ -260,7 +210,7 @@ func (p *player) expect(want string) error {
 		if err := json.Unmarshal([]byte(line), &got); err != nil {
 			return err
 		}
-		if got.Ack == nil || wanted.Ack != nil && *got.Ack >= *wanted.Ack && wanted.Waiting == nil {
+		if got.Ack == nil || wanted.Ack != nil && *got.Ack >= *wanted.Ack {
 			return fmt.Errorf("got %s", line)
 		}
 	}
@@ -294,9 +244,6 @@ func (p *player) do(what string) (err error) {
 	case "stop":
 		p.stopped = true
 		p.docket.interrupt()
-	case "room":
-		p.room.Store(true)
-		waitStatus(p.t, p.admin, func(s exporter.Status) bool { return s.Ledger.Sinks["files"].Pending == 0 })
 	case "ledger:":
 		lost := uint64(0)
 		waitStatus(p.t, p.admin, func(s exporter.Status) bool {
@@ -319,9 +266,6 @@ func (p *player) do(what string) (err error) {
 
 // compareStored compares what docket exports until its end.
 func (p *player) compareStored() error {
-	if p.anyStore {
-		return nil
-	}
 	if !p.stopped {
 		p.docket.interrupt()
 	}

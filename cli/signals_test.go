@@ -108,8 +108,8 @@ func TestHangup(t *testing.T) {
 	}
 }
 
-// Against a full queue a sender says that it is full: docket tells it, whoever it is.
-func TestSendSaysThatTheQueueIsFull(t *testing.T) {
+// Against a full queue a sender says that it waits, and where to see for what.
+func TestSendSaysThatItWaits(t *testing.T) {
 	config, admin := testConfig(t)
 	text, err := os.ReadFile(config)
 	if err != nil {
@@ -124,7 +124,7 @@ func TestSendSaysThatTheQueueIsFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := startProcess(t, "send", "--socket", "docket.sock", "lines.ndjson")
-	p.says(": docket's queue is full; docket status shows which sink is behind; press Ctrl-C to stop sending\n")
+	p.says(": docket status says what docket waits for; press Ctrl-C to stop sending\n")
 	p.interrupt()
 	p.says("press Ctrl-C again to give up\n")
 	p.interrupt()

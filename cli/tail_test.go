@@ -174,46 +174,42 @@ func TestTailKill(t *testing.T) {
 // TestTailWhileTheQueueIsFull: the log rotates, and the rotated files are removed, while
 // the queue takes nothing because its sink is down. Then the sink is repaired.
 func TestTailWhileTheQueueIsFull(t *testing.T) {
-	for _, whenFull := range []string{"Block", "Refuse"} {
-		t.Run(whenFull, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			admin, err := testcli.FreeAddress()
-			if err != nil {
-				t.Fatal(err)
-			}
-			writeFile(t, filepath.Join(dir, "docket.yaml"), strings.NewReplacer("ADMIN", admin, "DIR", dir,
-				"QUEUE", "maxBytes: 16Mi, whenFull: "+whenFull).Replace(tailConfig))
-			writeFile(t, filepath.Join(dir, "export"), "in the way of the sink")
-			w := newLogWriter(t, dir)
-			w.pad = strings.Repeat("x", 4000)
-			docket := startDocket(t, dir)
-			if err := waitReady(t, admin); err != nil {
-				t.Fatal(err)
-			}
-			rounds := 12
-			if testing.Short() {
-				rounds = 4 // more than the queue takes
-			}
-			for range rounds {
-				for range 4 { // 6 MiB
-					w.writeLong(400)
-				}
-				// What is gone before it was ever seen is lost.
-				eventually(t, "a docket that has the log open", func() bool { return hasOpen(t, docket, w.file) })
-				w.rotate()
-				if err := os.Remove(fmt.Sprintf("%s.20260105-%06d", w.path(), w.rotated)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := os.Remove(filepath.Join(dir, "export")); err != nil {
-				t.Fatal(err)
-			}
-			w.write(1)
-			w.wantExportedOnce(admin, dir)
-			kill(t, docket)
-		})
+	t.Parallel()
+	dir := t.TempDir()
+	admin, err := testcli.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
 	}
+	writeFile(t, filepath.Join(dir, "docket.yaml"), strings.NewReplacer("ADMIN", admin, "DIR", dir,
+		"QUEUE", "maxBytes: 16Mi").Replace(tailConfig))
+	writeFile(t, filepath.Join(dir, "export"), "in the way of the sink")
+	w := newLogWriter(t, dir)
+	w.pad = strings.Repeat("x", 4000)
+	docket := startDocket(t, dir)
+	if err := waitReady(t, admin); err != nil {
+		t.Fatal(err)
+	}
+	rounds := 12
+	if testing.Short() {
+		rounds = 4 // more than the queue takes
+	}
+	for range rounds {
+		for range 4 { // 6 MiB
+			w.writeLong(400)
+		}
+		// What is gone before it was ever seen is lost.
+		eventually(t, "a docket that has the log open", func() bool { return hasOpen(t, docket, w.file) })
+		w.rotate()
+		if err := os.Remove(fmt.Sprintf("%s.20260105-%06d", w.path(), w.rotated)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, "export")); err != nil {
+		t.Fatal(err)
+	}
+	w.write(1)
+	w.wantExportedOnce(admin, dir)
+	kill(t, docket)
 }
 
 // hasOpen says whether a process has file open, under whatever name.

@@ -195,7 +195,7 @@ func (k *link) serve(nc net.Conn, replies *bufio.Reader, next uint64) error {
 	go func() {
 		err := k.readReplies(replies)
 		k.mu.Lock()
-		k.stats.connected, k.stats.waiting = false, ""
+		k.stats.connected = false
 		k.mu.Unlock()
 		close(broken)
 		nc.Close() // a write may be waiting for the exporter to read
@@ -233,7 +233,6 @@ func (k *link) readReplies(replies *bufio.Reader) error {
 func (k *link) takeAck(a stream.Ack) error {
 	k.mu.Lock()
 	last := k.box.last()
-	k.stats.waiting = a.Waiting
 	k.mu.Unlock()
 	if a.Through > last {
 		return fmt.Errorf("docket acknowledged line %d, which was never sent", a.Through)
@@ -243,8 +242,7 @@ func (k *link) takeAck(a stream.Ack) error {
 }
 
 // takeRefusal takes a refusal of the wire. The line counts as handled when all
-// before it are. One that says QueueFull is about the exporter, not about the
-// line: it closes the connection, and the line comes again.
+// before it are.
 func (k *link) takeRefusal(r stream.Refused) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -252,7 +250,7 @@ func (k *link) takeRefusal(r stream.Refused) error {
 		return fmt.Errorf("docket refused line %d, which was never sent", r.Seq)
 	}
 	l := k.box.inFlight(r.Seq)
-	if l == nil || l.refused != nil || r.Reason == stream.QueueFull { // told on an earlier connection, or not final
+	if l == nil || l.refused != nil { // told on an earlier connection
 		return nil
 	}
 	l.refused = &RefusedError{Reason: r.Reason, Detail: r.Detail}

@@ -78,7 +78,6 @@ type linkConfig struct {
 type linkStats struct {
 	taken, stored, refused, connections, forgotten uint64
 	connected                                      bool
-	waiting                                        string
 }
 
 // newLink makes a link that start brings to life.

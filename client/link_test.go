@@ -108,37 +108,6 @@ func TestRefusalsAloneHandleLines(t *testing.T) {
 	}
 }
 
-// Why the exporter waits is known until it acknowledges more, or has gone.
-func TestWaiting(t *testing.T) {
-	var s *Sender
-	seen := make(chan string, 100)
-	look := func(when string) { seen <- when + " " + s.Stats().Waiting }
-	s = scripted(t, SenderConfig{
-		Refused:      func(stream.Refused) { look("refused") },
-		Acked:        func(uint64) { look("acked") },
-		Disconnected: func(error, time.Duration) { look("disconnected") },
-	}, func(nc net.Conn, in *bufio.Reader) {
-		for range 3 {
-			if _, err := in.ReadString('\n'); err != nil {
-				return
-			}
-		}
-		_, _ = io.WriteString(nc, `{"ack":0,"waiting":"QueueFull"}`+"\n"+`{"refused":{"seq":2,"reason":"TooLarge"}}`+"\n"+`{"ack":1}`+"\n"+`{"ack":2,"waiting":"DiskFails"}`+"\n")
-		nc.Close()
-	})
-	send(t, s, 1, 3)
-	for _, want := range []string{"refused QueueFull", "acked ", "disconnected "} {
-		if got := <-seen; got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if left, _ := s.Close(ctx); left != 1 {
-		t.Errorf("Close: got %d left, want 1", left)
-	}
-}
-
 // Lines that wait behind a write which the exporter does not read were not sent.
 func TestAckOfWhatIsNotSent(t *testing.T) {
 	const lines = 2 * writeBytes / 1000

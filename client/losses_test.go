@@ -225,7 +225,7 @@ func TestLogIsNotShed(t *testing.T) {
 // is what is missing.
 func TestLossRecordsAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		config, stored := fullExporter(t, 0)
+		config, stored := closingExporter(t, 0)
 		c, err := New(config)
 		if err != nil {
 			t.Fatal(err)

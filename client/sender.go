@@ -68,9 +68,6 @@ type SenderStats struct {
 	Connections   uint64 // connections on which the exporter has answered
 	Forgotten     uint64 // the most that SenderConfig.Connected was told
 	Connected     bool   // at this moment
-	// Waiting is the last reason that the exporter gave for acknowledging nothing, such
-	// as stream.QueueFull. Empty: it gave none, or it acknowledges.
-	Waiting string
 }
 
 // NewSender starts a sender. It does not wait for the exporter. An error is a
@@ -161,6 +158,5 @@ func (s *Sender) Stats() SenderStats {
 		Connections:   k.stats.connections,
 		Forgotten:     k.stats.forgotten,
 		Connected:     k.stats.connected,
-		Waiting:       k.stats.waiting,
 	}
 }

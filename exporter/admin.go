@@ -29,15 +29,16 @@ func ownHost(next http.Handler) http.Handler {
 	})
 }
 
-// adminHandler answers what the endpoint has. may says who is let at records and may change something.
-func (e *Exporter) adminHandler(may permission) http.Handler {
+// adminHandler answers what the endpoint has. Only where it is private does it show records
+// or change something.
+func (e *Exporter) adminHandler(private bool) http.Handler {
 	mux := http.NewServeMux()
 	e.handleProbes(mux)
 	mux.HandleFunc("GET /status", e.status)
-	e.handleLetters(mux, may)
-	e.handleQueue(mux, may)
-	e.handleTail(mux, may)
-	e.handleSinks(mux, may)
+	e.handleLetters(mux, private)
+	e.handleQueue(mux, private)
+	e.handleTail(mux, private)
+	e.handleSinks(mux, private)
 	if e.config().Admin.Pprof {
 		handleProfiles(mux)
 	}

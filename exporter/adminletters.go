@@ -26,9 +26,9 @@ const (
 	letterPage = 256
 )
 
-// handleLetters adds the requests below /deadletters. All of them need the permission:
-// reading a record takes no less than changing it.
-func (e *Exporter) handleLetters(mux *http.ServeMux, may permission) {
+// handleLetters adds the requests below /deadletters. All of them are private: reading a
+// record takes no less than changing it.
+func (e *Exporter) handleLetters(mux *http.ServeMux, private bool) {
 	for pattern, handle := range map[string]privateHandler{
 		"GET /deadletters":                 e.countLetters,
 		"GET /deadletters/{sink}":          e.withLetters(e.listLetters),
@@ -36,7 +36,7 @@ func (e *Exporter) handleLetters(mux *http.ServeMux, may permission) {
 		"POST /deadletters/{sink}/redrive": e.withLetters(e.changeLetters("redrive", (*letters).redrive)),
 		"POST /deadletters/{sink}/purge":   e.withLetters(e.changeLetters("purge", (*letters).purge)),
 	} {
-		e.handlePrivate(mux, may, pattern, handle)
+		e.handlePrivate(mux, private, pattern, handle)
 	}
 }
 
@@ -44,10 +44,12 @@ func (e *Exporter) handleLetters(mux *http.ServeMux, may permission) {
 // answer when it has written none.
 type privateHandler func(http.ResponseWriter, *http.Request) error
 
-// handlePrivate has handle answer the requests of those who may.
-func (e *Exporter) handlePrivate(mux *http.ServeMux, may permission, pattern string, handle privateHandler) {
+// handlePrivate has handle answer the requests that come over the admin socket, whose mode
+// decides who can connect.
+func (e *Exporter) handlePrivate(mux *http.ServeMux, private bool, pattern string, handle privateHandler) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		if !may(w, r) {
+		if !private {
+			http.Error(w, "records are not served here: use "+AdminSocket+" in the directory of the queue", http.StatusForbidden)
 			return
 		}
 		if err := handle(w, r); err != nil {

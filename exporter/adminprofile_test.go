@@ -40,7 +40,7 @@ func TestProfilesOnlyWhenEnabled(t *testing.T) {
 		"enabled":    {profileExporter(t), http.StatusOK},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := ownHost(tt.exporter.adminHandler(anybody))
+			h := ownHost(tt.exporter.adminHandler(true))
 			for _, path := range []string{"", "heap", "goroutine", "goroutine?debug=2", "allocs", "threadcreate", "trace?seconds=0.01", "profile?seconds=1"} {
 				if got, body := get(t, h, profilePath+path); got != tt.want {
 					t.Errorf("%s: got status %d %q, want %d", path, got, body, tt.want)
@@ -52,7 +52,7 @@ func TestProfilesOnlyWhenEnabled(t *testing.T) {
 
 // The command line is nobody's business, and symbols are in the profiles.
 func TestProfilesLeaveOutTheCommandLine(t *testing.T) {
-	h := ownHost(profileExporter(t).adminHandler(anybody))
+	h := ownHost(profileExporter(t).adminHandler(true))
 	for _, path := range []string{"cmdline", "symbol"} {
 		if got, body := get(t, h, profilePath+path); got != http.StatusNotFound {
 			t.Errorf("%s: got status %d %q, want 404", path, got, body)
@@ -61,7 +61,7 @@ func TestProfilesLeaveOutTheCommandLine(t *testing.T) {
 }
 
 func TestProfilesAnswerToTheirAddressOnly(t *testing.T) {
-	h := ownHost(profileExporter(t).adminHandler(anybody))
+	h := ownHost(profileExporter(t).adminHandler(true))
 	r := httptest.NewRequest(http.MethodGet, profilePath+"heap", http.NoBody)
 	r.Host = "evil.example"
 	w := httptest.NewRecorder()
@@ -71,7 +71,7 @@ func TestProfilesAnswerToTheirAddressOnly(t *testing.T) {
 }
 
 func TestProfileOfUnboundedLengthIsRefused(t *testing.T) {
-	h := ownHost(profileExporter(t).adminHandler(anybody))
+	h := ownHost(profileExporter(t).adminHandler(true))
 	gone, cancel := context.WithCancel(t.Context())
 	cancel() // so that one that is begun after all ends at once
 	for _, seconds := range []string{"301", "1e9", "Inf", "NaN", "-1", "0", "soon"} {
@@ -107,7 +107,7 @@ func TestProfileLongerThanAnAnswer(t *testing.T) {
 		r := httptest.NewRequestWithContext(ctx, http.MethodGet, profilePath+kind+"?seconds=300", http.NoBody)
 		w := &deadlineWriter{ResponseRecorder: httptest.NewRecorder()}
 		least := time.Now().Add(300*time.Second + fairconn.WriteTimeout)
-		if e.adminHandler(anybody).ServeHTTP(w, r); w.deadline.Before(least) {
+		if e.adminHandler(true).ServeHTTP(w, r); w.deadline.Before(least) {
 			t.Errorf("%s of 300 seconds: got the deadline %v, want at least %v", kind, w.deadline, least)
 		}
 	}
@@ -121,7 +121,7 @@ func TestStopEndsAProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := e.adminHandler(anybody)
+	h := e.adminHandler(true)
 	began, ended := make(chan struct{}), make(chan struct{})
 	stop := e.serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(began)

@@ -35,9 +35,9 @@ func readerBytes(maxRecord int) int64 {
 var usualReaderBytes = readerBytes(usualRecordBytes)
 
 // handleQueue adds the requests below /queue.
-func (e *Exporter) handleQueue(mux *http.ServeMux, may permission) {
-	e.handlePrivate(mux, may, "GET /queue", e.looking(e.describeQueue))
-	e.handlePrivate(mux, may, "GET /queue/records", e.looking(e.readRecords))
+func (e *Exporter) handleQueue(mux *http.ServeMux, private bool) {
+	e.handlePrivate(mux, private, "GET /queue", e.looking(e.describeQueue))
+	e.handlePrivate(mux, private, "GET /queue/records", e.looking(e.readRecords))
 }
 
 // looking lets a few requests in at a time, with a look at the queue each.

@@ -4,12 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/queue"
 )
 
@@ -84,29 +81,14 @@ func TestFewReadTheQueueAtATime(t *testing.T) {
 // private are the requests that show records or change something.
 var private = []string{"GET /deadletters", "GET /queue", "GET /queue/records", "GET /tail", "POST /sinks/siem/retry", "POST /sinks/siem/replay"}
 
-// Over the address they take the token.
+// Nobody gets at them over the address.
 func TestPrivateRequests(t *testing.T) {
-	e := letterExporter(t)
-	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for name, test := range map[string]struct {
-		file   config.SecretFile
-		token  string
-		status int
-	}{
-		"no file":     {"", "Bearer secret", 403},
-		"no token":    {config.SecretFile(file), "", 401},
-		"wrong token": {config.SecretFile(file), "Bearer guess", 401},
-	} {
-		server := httptest.NewServer(e.adminHandler(e.bearer(test.file)))
-		for _, what := range private {
-			method, path, _ := strings.Cut(what, " ")
-			if status, answer := request(t, server.Client(), method, server.URL+path, test.token, ""); status != test.status {
-				t.Errorf("%s: %s: got %d %s, want %d", name, what, status, answer, test.status)
-			}
+	server := httptest.NewServer(letterExporter(t).adminHandler(false))
+	defer server.Close()
+	for _, what := range private {
+		method, path, _ := strings.Cut(what, " ")
+		if status, answer := request(t, server.Client(), method, server.URL+path, "", ""); status != 403 || !strings.Contains(answer, "use "+AdminSocket) {
+			t.Errorf("%s: got %d %s, want 403 and the socket", what, status, answer)
 		}
-		server.Close()
 	}
 }

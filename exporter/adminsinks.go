@@ -29,9 +29,9 @@ type RetryAnswer struct {
 const retryTimeout = 10 * time.Second
 
 // handleSinks adds the requests about one sink.
-func (e *Exporter) handleSinks(mux *http.ServeMux, may permission) {
-	e.handlePrivate(mux, may, "POST /sinks/{sink}/retry", e.retry)
-	e.handlePrivate(mux, may, "POST /sinks/{sink}/replay", e.replay)
+func (e *Exporter) handleSinks(mux *http.ServeMux, private bool) {
+	e.handlePrivate(mux, private, "POST /sinks/{sink}/retry", e.retry)
+	e.handlePrivate(mux, private, "POST /sinks/{sink}/replay", e.replay)
 }
 
 // retry has a sink attempt now what it would attempt later.

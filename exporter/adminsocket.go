@@ -2,20 +2,15 @@ package exporter
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 
-	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/outage"
 )
@@ -45,14 +40,14 @@ func (e *Exporter) serveSocket() (stop func()) {
 
 func (e *Exporter) keepSocket(ctx context.Context, tried func()) {
 	path := filepath.Join(e.config().Queue.Directory, AdminSocket)
-	h := e.adminHandler(anybody)
+	h := e.adminHandler(true)
 	pause := newBackoff(listenRetry)
 	var said outage.Log
 	for ctx.Err() == nil {
 		l, err := listenAdmin(path)
 		if err != nil {
 			if said.Fails(err.Error()) {
-				e.log.Warn("no admin socket, docket tries again: docket deadletter, queue, replay, retry and tail need admin.address with admin.tokenFile, or a stopped docket", "path", path, "error", err)
+				e.log.Warn("no admin socket, docket tries again: docket deadletter, queue, replay, retry and tail need it, or a stopped docket", "path", path, "error", err)
 			}
 			tried()
 			wait(ctx, pause.NextBackOff())
@@ -132,43 +127,4 @@ func listenAdmin(path string) (*adminSocket, error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	return &adminSocket{l, path, file}, nil
-}
-
-// permission decides whether a request may see records and change something. When it may
-// not, it answers why, and is false.
-type permission func(w http.ResponseWriter, r *http.Request) bool
-
-// anybody is for a socket whose mode decides who can connect.
-func anybody(http.ResponseWriter, *http.Request) bool { return true }
-
-// bearer permits requests that have the token in a file, which is read for each request.
-// Without a file it permits none.
-func (e *Exporter) bearer(file config.SecretFile) permission {
-	said := new(outage.Log)
-	return func(w http.ResponseWriter, r *http.Request) bool {
-		if file == "" {
-			http.Error(w, "records are not served here: use "+AdminSocket+" in the directory of the queue, or set admin.tokenFile", http.StatusForbidden)
-			return false
-		}
-		token, err := file.Read()
-		if err != nil {
-			if said.Fails(err.Error()) { // not for each request
-				e.log.Error("admin endpoint: token cannot be read", "error", err)
-			}
-			http.Error(w, "admin.tokenFile cannot be read: docket's log says why", http.StatusInternalServerError)
-			return false
-		}
-		if _, news := said.Works(); news {
-			e.log.Info("admin endpoint: token can be read again")
-		}
-		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		// Of hashes, so that the time tells nothing of the length either.
-		want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(given))
-		if subtle.ConstantTimeCompare(got[:], want[:]) == 1 && strings.EqualFold(scheme, "Bearer") {
-			return true
-		}
-		w.Header().Set("WWW-Authenticate", `Bearer realm="docket"`)
-		http.Error(w, "records need the token of admin.tokenFile, as Authorization: Bearer", http.StatusUnauthorized)
-		return false
-	}
 }

@@ -29,8 +29,8 @@ const (
 )
 
 // handleTail adds the request that follows the records.
-func (e *Exporter) handleTail(mux *http.ServeMux, may permission) {
-	e.handlePrivate(mux, may, "GET /tail", e.tail)
+func (e *Exporter) handleTail(mux *http.ServeMux, private bool) {
+	e.handlePrivate(mux, private, "GET /tail", e.tail)
 }
 
 // tailing is one who follows the records. It reads them from the queue, where they are

@@ -221,7 +221,7 @@ func TestTailEndsWithTheEndpoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	endpoint := fairconn.NewEndpoint(e.adminHandler(anybody))
+	endpoint := fairconn.NewEndpoint(e.adminHandler(true))
 	places := fairconn.New(2, func(net.Conn) string { return "" }, func(nc net.Conn) { nc.Close() })
 	ended := make(chan error)
 	go func() { ended <- endpoint.Serve(places.Listen(l)) }()

@@ -59,9 +59,17 @@ type WhenFull string
 // The choices of queue.whenFull.
 const (
 	Block      WhenFull = "Block"      // stop reading from producers
-	Refuse     WhenFull = "Refuse"     // answer them QueueFull
 	DropOldest WhenFull = "DropOldest" // give up the oldest records that a sink still waits for
 )
+
+// UnmarshalText reads one of the choices.
+func (w *WhenFull) UnmarshalText(text []byte) error {
+	if string(text) == "Refuse" { // a choice of earlier versions
+		return errors.New("Refuse is gone: Block stops reading, and producers wait or drop by their own rule; DropOldest drops the oldest records")
+	}
+	*w = WhenFull(text)
+	return nil
+}
 
 // FreeBytes is a size, or Auto: the smaller of 64 MiB and 5 % of the file system.
 type FreeBytes config.Size
@@ -220,10 +228,6 @@ type AdminConfig struct {
 	// Pprof serves /debug/pprof/ with profiles of the process, for every user who can
 	// connect to Address or to the Unix socket in the queue's directory.
 	Pprof bool `yaml:"pprof"`
-	// TokenFile names a file with a token. A request over Address with this token,
-	// as "Authorization: Bearer ...", may make changes. Without TokenFile only the
-	// Unix socket in the queue's directory permits changes.
-	TokenFile config.SecretFile `yaml:"tokenFile"`
 }
 
 // MetricsConfig is the section "metrics": a listener for clients on other machines, such as
@@ -322,7 +326,7 @@ func (c *Config) validateSections() config.Problems {
 func (q *QueueConfig) Rules() []config.Rule {
 	return []config.Rule{
 		config.Required("directory", "is required"),
-		config.OneOf("whenFull", Block, Refuse, DropOldest),
+		config.OneOf("whenFull", Block, DropOldest),
 	}
 }
 
@@ -332,6 +336,11 @@ func (r *RetainConfig) Rules() []config.Rule {
 		config.NotNegative("maxAge"),
 		config.Required("maxAge", "is required without maxBytes: how long to keep delivered records, such as 24h").When(config.Set("maxBytes").Not()),
 	}
+}
+
+// FormerKeys implements config.Reduced.
+func (AdminConfig) FormerKeys() map[string]string {
+	return map[string]string{"tokenFile": "docket no longer makes changes over admin.address: run docket deadletter, queue, replay, retry and tail where they reach " + AdminSocket + " in queue.directory"}
 }
 
 // Rules implements config.Ruled.

@@ -77,22 +77,18 @@ func TestCountDuplicates(t *testing.T) {
 
 // A full queue counts them all the same, whatever it does with records.
 func TestCountDuplicatesWhenFull(t *testing.T) {
-	for name, whenFull := range map[string]queue.WhenFull{"refuse": queue.Refuse, "block": queue.Block} {
-		t.Run(name, func(t *testing.T) {
-			in := newIntake(t, queue.Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 1, WhenFull: whenFull})
-			s, _, _ := in.session(t, "", 0)
-			submit(t, s, "{}\n") // an empty queue takes a chunk, however small it is
-			ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
-			defer cancel()
-			if err := s.CountDuplicates(ctx, 4); err != nil {
-				t.Fatalf("CountDuplicates: %v", err)
-			}
-			if err := s.Settle(ctx); err != nil {
-				t.Fatal(err)
-			}
-			in.balance(t, "full", 5, 1, 0, 4)
-		})
+	in := newIntake(t, queue.Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 1})
+	s, _, _ := in.session(t, "", 0)
+	submit(t, s, "{}\n") // an empty queue takes a chunk, however small it is
+	ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
+	defer cancel()
+	if err := s.CountDuplicates(ctx, 4); err != nil {
+		t.Fatalf("CountDuplicates: %v", err)
 	}
+	if err := s.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	in.balance(t, "full", 5, 1, 0, 4)
 }
 
 // A session that has ended lets the next one in once what it has counted is durable.

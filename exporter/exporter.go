@@ -188,8 +188,6 @@ func (q *QueueConfig) options() queue.Options {
 	switch q.WhenFull {
 	case Block:
 		o.WhenFull = queue.Block
-	case Refuse:
-		o.WhenFull = queue.Refuse
 	case DropOldest:
 		o.WhenFull = queue.DropOldest
 	}
@@ -316,5 +314,5 @@ func (e *Exporter) serveAdmin() (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("admin endpoint: %w: stop the program that uses this address, or change admin.address", err)
 	}
-	return e.serve(l, ownHost(e.adminHandler(e.bearer(e.config().Admin.TokenFile)))), nil
+	return e.serve(l, ownHost(e.adminHandler(false))), nil
 }

@@ -223,9 +223,9 @@ func TestQueueOptions(t *testing.T) {
 			defaultQueue(),
 			queue.Options{MaxBytes: 2 << 30, WhenFull: queue.Block, MinFreeBytes: -1},
 		},
-		"refuse, leave nothing free": {
-			QueueConfig{Directory: "/q", MaxBytes: 100, WhenFull: Refuse, MinFreeBytes: 0},
-			queue.Options{Directory: "/q", MaxBytes: 100, WhenFull: queue.Refuse, MinFreeBytes: 0},
+		"block, leave nothing free": {
+			QueueConfig{Directory: "/q", MaxBytes: 100, WhenFull: Block, MinFreeBytes: 0},
+			queue.Options{Directory: "/q", MaxBytes: 100, WhenFull: queue.Block, MinFreeBytes: 0},
 		},
 		"drop, retain": {
 			QueueConfig{WhenFull: DropOldest, MinFreeBytes: 7, Retain: &RetainConfig{MaxAge: config.Duration(time.Hour), MaxBytes: 9}},

@@ -1,12 +1,14 @@
 package exporter
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"testing"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/sources"
@@ -167,103 +169,60 @@ func TestAGapTooManyIsRefused(t *testing.T) {
 	p.says(t, in, "p", last+10, "{}\n")
 }
 
-// While the queue takes no record of a gap, it takes no line behind it: the producer
-// comes again, and is told on then.
+// While the queue takes no record of a gap, it takes no line behind it. A producer that
+// comes again meanwhile is told on as soon as there is room, and once.
 func TestAGapWaitsForRoom(t *testing.T) {
-	opts := queue.Options{Directory: t.TempDir(), SegmentBytes: 16 << 10, MaxBytes: 128 << 10, WhenFull: queue.Refuse}
+	opts := queue.Options{Directory: t.TempDir(), SegmentBytes: 16 << 10, MaxBytes: 128 << 10}
 	in := newIntake(t, opts)
-	if _, err := in.queue.Cursor("reader", false); err != nil {
+	reader, err := in.queue.Cursor("reader", false)
+	if err != nil {
 		t.Fatal(err)
 	}
 	p := &peer{source: "unix", identity: "uid:1"}
 	p.says(t, in, "p", 1, "{}\n")
 	other, _, _ := in.session(t, "", 0)
-	for _, line := range []string{fmt.Sprintf("{\"pad\":\"%0900d\"}\n", 0), "{}\n"} {
-		for before := uint64(0); in.queue.LastSeq() > before; { // until there is no room for it
-			before = in.queue.LastSeq()
-			submit(t, other, line)
+	filling, filled := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		var err error
+		for err == nil {
+			err = other.Submit(filling, []byte("{}\n"))
 		}
-	}
+		ended <- err
+	}()
+	await.Until(t, "the queue is full", func() bool { return in.queue.Stats().Full })
+	filled()
+	<-ended
 	last := in.queue.LastSeq()
 	for range 2 {
 		s, _, err := in.Open(t.Context(), p.opening("p", 5))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Submit(t.Context(), []byte("{}\n")); !errors.Is(err, sources.ErrQueueFull) {
-			t.Errorf("got %v, want %v", err, sources.ErrQueueFull)
+		ctx, gone := context.WithCancel(t.Context())
+		submitted := make(chan error)
+		go func() { submitted <- s.Submit(ctx, []byte("{}\n")) }()
+		await.Until(t, "the record of the gap waits", func() bool { return in.queue.Stats().Full })
+		gone()
+		if err := <-submitted; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want %v", err, context.Canceled)
 		}
 		s.Close()
 	}
 	if in.gaps != 0 || in.queue.LastSeq() != last {
 		t.Errorf("got %d lines counted and %d records more, want none", in.gaps, in.queue.LastSeq()-last)
 	}
-}
-
-// However many producers have refused lines that come again, what is remembered of an
-// identity stays while another has more.
-func TestKeptLinesAreOfAnIdentity(t *testing.T) {
-	var k keptLines
-	line := func(n int) []refusedLine { return []refusedLine{{Number: uint64(n), text: []byte("bad")}} }
-	fresh := func(p queue.Producer, n int) []keptLine { _, which := k.without(p, line(n)); return which }
-	good := queue.Producer{Source: "tcp", Identity: "cert:CN=good"}
-	const mine = 100
-	for n := range mine {
-		good.Name = fmt.Sprint(n)
-		k.remember(good, fresh(good, n))
-	}
-	for n := range 10 * maxKept {
-		greedy := queue.Producer{Source: "tcp", Identity: "cert:CN=greedy", Name: fmt.Sprint(n)}
-		k.remember(greedy, fresh(greedy, n))
-		if k.total > maxKept {
-			t.Fatalf("%d producers are remembered, want at most %d", k.total, maxKept)
-		}
-	}
-	for n := range mine {
-		good.Name = fmt.Sprint(n)
-		if len(fresh(good, n)) != 0 {
-			t.Errorf("a line of producer %d is forgotten", n)
-		}
-		if len(fresh(queue.Producer{Source: "tcp", Identity: "any", Name: good.Name}, n)) == 0 {
-			t.Errorf("a line of producer %d is taken for that of another", n)
-		}
-	}
-}
-
-// A gap whose next line a full queue turns away is told and counted once, however often
-// the line comes.
-func TestAGapIsToldOnce(t *testing.T) {
-	t.Parallel()
-	step := 10
-	if testing.Short() {
-		step = 30
-	}
-	for size := 300; size < 960; size += step { // in some of these the record of the gap has room, and the line has none
-		in := newIntake(t, queue.Options{Directory: t.TempDir(), SegmentBytes: 16 << 10, MaxBytes: 64 << 10, WhenFull: queue.Refuse})
-		if _, err := in.queue.Cursor("reader", false); err != nil {
+	for reader.Account().Next <= last {
+		records, err := reader.Next(t.Context(), queue.Limits{Records: 1 << 20, Bytes: 1 << 20})
+		if err != nil {
 			t.Fatal(err)
 		}
-		p := &peer{source: "unix", identity: "uid:1"}
-		p.says(t, in, "p", 1, "{}\n")
-		big := fmt.Sprintf("{\"pad\":\"%0*d\"}\n", size, 0)
-		other, _, _ := in.session(t, "", 0)
-		for before := uint64(0); in.queue.LastSeq() > before; {
-			before = in.queue.LastSeq()
-			submit(t, other, big)
+		if err := reader.Ack(records[len(records)-1].Seq); err != nil {
+			t.Fatal(err)
 		}
-		last := in.queue.LastSeq()
-		for range 5 {
-			s, _, err := in.Open(t.Context(), p.opening("p", 5))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Submit(t.Context(), []byte(big)); !errors.Is(err, sources.ErrQueueFull) {
-				t.Errorf("got %v, want %v", err, sources.ErrQueueFull)
-			}
-			s.Close()
-		}
-		if n := in.queue.LastSeq() - last; n > 1 || in.gaps > 3 {
-			t.Errorf("size %d: one gap of 3 lines: got %d records and %d lines counted", size, n, in.gaps)
-		}
+	}
+	p.says(t, in, "p", 5, "{}\n")
+	if in.gaps != 3 {
+		t.Errorf("got %d lines counted, want 3", in.gaps)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/decision"
-	"github.com/docket-export/docket/decision/stream"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/sources"
@@ -38,7 +37,6 @@ type ingest struct {
 	// inFlight counts the chunks of all sessions that are not settled.
 	inFlight atomic.Int64
 
-	kept keptLines
 	last lastRecords
 
 	mu   sync.Mutex
@@ -83,19 +81,6 @@ func (in intake) Open(ctx context.Context, o sources.Opening) (sources.Session, 
 		s.jump, s.jumped = numbers.Jump(o.Next)
 	}
 	return s, numbers.Acked(o.Next), nil
-}
-
-// Waiting implements sources.Explainer.
-func (in intake) Waiting() string { return whyWaiting(in.queue.Stats()) }
-
-func whyWaiting(stats queue.Stats) string {
-	switch {
-	case stats.Err != nil:
-		return stream.DiskFails
-	case stats.Full:
-		return stream.QueueFull
-	}
-	return ""
 }
 
 // claim makes s the live session of its producer, once the one before has ended
@@ -164,11 +149,11 @@ type session struct {
 
 // Submit implements sources.Session.
 func (s *session) Submit(ctx context.Context, lines []byte) error {
-	for part := 0; len(lines) > 0; part++ {
+	for len(lines) > 0 {
 		if err := s.drainRefused(ctx); err != nil {
 			return err
 		}
-		rest, err := s.submitFirst(ctx, lines, part > 0)
+		rest, err := s.submitFirst(ctx, lines)
 		if err != nil {
 			return err
 		}
@@ -180,7 +165,7 @@ func (s *session) Submit(ctx context.Context, lines []byte) error {
 // submitFirst submits the first of lines, as many as one verdict may hold. Redacted
 // records are in memory beside the lines until the queue has them, so only a few are
 // made at a time.
-func (s *session) submitFirst(ctx context.Context, lines []byte, decided bool) (rest []byte, err error) {
+func (s *session) submitFirst(ctx context.Context, lines []byte) (rest []byte, err error) {
 	if s.redaction != nil {
 		if err := s.in.buffers.wait(ctx); err != nil {
 			return nil, err
@@ -189,7 +174,7 @@ func (s *session) submitFirst(ctx context.Context, lines []byte, decided bool) (
 	}
 	v, rest := s.sort(lines)
 	defer s.in.buffers.giveBack(v.buffer)
-	return rest, s.append(ctx, v, decided)
+	return rest, s.append(ctx, v)
 }
 
 // drainRefused waits until the refusals of earlier lines are settled and passed on, when
@@ -223,7 +208,7 @@ func (s *session) SubmitTooLarge(ctx context.Context, prefix []byte, length int6
 		detail := fmt.Sprintf("line of %d bytes, at most %d are allowed", length, s.in.maxRecordBytes)
 		v.refuse(sources.Refusal{Number: number, Reason: sources.TooLarge, Detail: detail}, lineText{prefix, length})
 	}
-	return s.append(ctx, v, false)
+	return s.append(ctx, v)
 }
 
 // CountDuplicates implements sources.Session.
@@ -250,9 +235,8 @@ func (s *session) orFinish(err error) error {
 }
 
 // append hands the verdict to the queue. Refused lines are safe in their log
-// before the producer is told about them. Nothing of a Submit is turned away once a part of
-// it is decided: then append waits for a full queue.
-func (s *session) append(ctx context.Context, v *verdict, decided bool) error {
+// before the producer is told about them.
+func (s *session) append(ctx context.Context, v *verdict) error {
 	if v.lines == 0 {
 		return nil
 	}
@@ -267,19 +251,6 @@ func (s *session) append(ctx context.Context, v *verdict, decided bool) error {
 	v.tally()
 	err := s.tellJump(ctx)
 	if err == nil {
-		err = put(ctx, &v.chunk, v.settled)
-	}
-	for decided && errors.Is(err, queue.ErrFull) && s.opening.Producer != "" {
-		if err = pauseFor(ctx, fullPause); err == nil {
-			err = s.in.queue.Append(ctx, &v.chunk, v.settled)
-		}
-	}
-	if errors.Is(err, queue.ErrFull) {
-		if s.opening.Producer != "" {
-			return s.turnAway(ctx, v)
-		}
-		v.refuseAll()
-		v.tally()
 		err = put(ctx, &v.chunk, v.settled)
 	}
 	return s.orFinish(err)
@@ -335,42 +306,14 @@ func (in *ingest) remember(p queue.Producer, gap state.Gap) {
 	in.told[p] = gap
 }
 
-// fullPause is between two attempts to hand the rest of a Submit to a full queue.
-const fullPause = 100 * time.Millisecond
-
-func pauseFor(ctx context.Context, pause time.Duration) error {
-	select {
-	case <-time.After(pause):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// keep makes refused lines durable in their log, and remembers no more than which.
+// keep makes refused lines durable in their log.
 func (v *verdict) keep() {
 	if len(v.refused) == 0 {
 		return
 	}
 	defer v.s.in.refusing.Unlock()
-	v.kept, v.inLog = v.s.in.kept.without(v.s.producer, v.kept)
 	v.s.in.refused.add(v.kept)
 	v.kept = nil
-}
-
-// turnAway counts the lines of v as refused, and decides nothing: a position that
-// went past a line which is not stored would be told to a producer that comes
-// again, and may not have heard of the refusal.
-func (s *session) turnAway(ctx context.Context, v *verdict) error {
-	count := queue.Chunk{Source: s.opening.Source, Received: v.chunk.Received, Lines: v.lines, Duplicates: v.chunk.Duplicates}
-	if n := v.lines - v.chunk.Duplicates; n > 0 {
-		count.Refused = []queue.Tally{{Name: string(sources.QueueFull), Count: uint64(n)}}
-	}
-	if err := s.orFinish(s.in.queue.Append(ctx, &count, s.finish)); err != nil {
-		return err
-	}
-	s.in.kept.remember(s.producer, v.inLog)
-	return sources.ErrQueueFull
 }
 
 // settled runs on the goroutine that makes the commit.

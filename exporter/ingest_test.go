@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -306,64 +305,6 @@ func TestNewSessionTakesOverAfterTheOldOneIsSettled(t *testing.T) {
 	}
 }
 
-// A full queue that refuses does not move the position of a producer: it may
-// not have heard of the refusal when it comes again.
-func TestFullQueueDecidesNothing(t *testing.T) {
-	in := newIntake(t, queue.Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 1, WhenFull: queue.Refuse})
-	s, _, r := in.session(t, "p", 1)
-	submit(t, s, "{}\n") // an empty queue takes a chunk, however small it is
-	if err := s.Submit(t.Context(), []byte("{\"a\":1}\n{\"a\":2}\n")); !errors.Is(err, sources.ErrQueueFull) {
-		t.Fatalf("Submit: got %v, want ErrQueueFull", err)
-	}
-	if err := s.Settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	s.Close()
-	if got := r.refused(); len(got) != 0 || r.through() != 1 {
-		t.Errorf("got through %d and %q refused, want 1 and none", r.through(), got)
-	}
-	_, acked, _ := in.session(t, "p", 2)
-	if acked != 1 {
-		t.Errorf("acked: got %d, want 1", acked)
-	}
-	if got := ledgerOf(in.queue.Stats()).Refused["QueueFull"]; got != 2 {
-		t.Errorf("refused in the ledger: got %d, want 2", got)
-	}
-}
-
-// A bad line that comes again, because a full queue turned away what it came with,
-// is in the log of refused lines once.
-func TestFullQueueKeepsARefusedLineOnce(t *testing.T) {
-	in := newIntake(t, queue.Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 1, WhenFull: queue.Refuse})
-	s, _, _ := in.session(t, "p", 1)
-	submit(t, s, "{}\n") // an empty queue takes a chunk, however small it is
-	s.Close()
-	for range 5 {
-		s, _, _ := in.session(t, "p", 2)
-		if err := s.Submit(t.Context(), []byte("bad\n{\"a\":1}\n")); !errors.Is(err, sources.ErrQueueFull) {
-			t.Fatalf("Submit: got %v, want ErrQueueFull", err)
-		}
-		s.Close()
-	}
-	if got := refusedFiles(t, in.dir); len(got) != 1 {
-		t.Errorf("refused files: got %v, want the bad line once", got)
-	}
-}
-
-// Without numbers a line that finds no room is lost, and counted.
-func TestFullQueueRefusesPlainLines(t *testing.T) {
-	in := newIntake(t, queue.Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 1, WhenFull: queue.Refuse})
-	s, _, _ := in.session(t, "", 0)
-	submit(t, s, "{}\n") // an empty queue takes a chunk, however small it is
-	submit(t, s, "{\"a\":1}\nbad\n{\"a\":2}\n")
-	if got := ledgerOf(in.queue.Stats()).Refused; got["QueueFull"] != 2 || got["InvalidJSON"] != 1 {
-		t.Errorf("refused: got %v, want 2 QueueFull and 1 InvalidJSON", got)
-	}
-	if got := refusedFiles(t, in.dir); len(got) != 1 || got[0]["reason"] != "InvalidJSON" {
-		t.Errorf("refused files: got %v, want the invalid line alone", got)
-	}
-}
-
 func TestTooLargeLineKeepsItsBeginning(t *testing.T) {
 	in := newIntake(t, queue.Options{Directory: t.TempDir()})
 	s, _, r := in.session(t, "p", 1)
@@ -403,32 +344,5 @@ func TestRefusedFilesAreBounded(t *testing.T) {
 	}
 	if total > refusedMaxBytes+1<<21 || total < refusedMaxBytes/2 || log.dropped == 0 {
 		t.Errorf("%d bytes in %d files, %d dropped; want at most about %d", total, len(entries), log.dropped, refusedMaxBytes)
-	}
-}
-
-// A full queue turns away what a refused line came with, and the number goes to another
-// line: a source that is posted to gives it to whoever comes next. Both are kept, and a
-// line that comes again is not kept twice.
-func TestNumberOfALineThatWasTurnedAway(t *testing.T) {
-	in := newIntake(t, queue.Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 1, WhenFull: queue.Refuse})
-	s, _, _ := in.session(t, "p", 1)
-	submit(t, s, "{}\n")
-	s.Close()
-	for range 2 {
-		s, _, _ = in.session(t, "p", 2)
-		if err := s.Submit(t.Context(), []byte("bad\n{\"a\":1}\n")); !errors.Is(err, sources.ErrQueueFull) {
-			t.Fatalf("got %v, want ErrQueueFull", err)
-		}
-		s.Close()
-	}
-	s, _, _ = in.session(t, "p", 2)
-	submit(t, s, "another\n") // without records, so a full queue takes it
-	s.Close()
-	var got []any
-	for _, o := range refusedFiles(t, in.dir) {
-		got = append(got, o["line"])
-	}
-	if want := []any{"bad", "another"}; !slices.Equal(got, want) {
-		t.Errorf("got %v in the log of refused lines, want %v", got, want)
 	}
 }

@@ -3,7 +3,6 @@ package exporter
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -174,23 +173,6 @@ func TestOddLossRecordIsStoredAndLoggedOnce(t *testing.T) {
 		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, want) {
 			t.Errorf("got log %q, want one line with %q", got, want)
 		}
-	}
-}
-
-// A loss record that the queue has no room for comes again: it counts then.
-func TestLossRecordRefusedByAFullQueueIsNotCounted(t *testing.T) {
-	for producer, next := range map[string]uint64{"p": 1, "": 0} {
-		in := newIntake(t, queue.Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 1, WhenFull: queue.Refuse})
-		s, _, _ := in.session(t, producer, next)
-		submit(t, s, "{}\n") // an empty queue takes a chunk, however small it is
-		err := s.Submit(t.Context(), []byte(lossLine(`{"deny":3}`)+"\nbad\n"))
-		if (producer != "") != errors.Is(err, sources.ErrQueueFull) {
-			t.Errorf("producer %q: got %v, want ErrQueueFull for a named one", producer, err)
-		}
-		if err := s.Settle(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		expectLost(t, in, "in a record that was refused", map[string]uint64{})
 	}
 }
 

@@ -201,7 +201,7 @@ func TestMetricsListenerIsShared(t *testing.T) {
 // A queue that cannot write is no reason not to have started.
 func TestReadyWithoutQueue(t *testing.T) {
 	e := letterExporter(t)
-	h := ownHost(e.adminHandler(anybody))
+	h := ownHost(e.adminHandler(true))
 	if status, _ := get(t, h, "/readyz?exclude=queue"); status != http.StatusOK {
 		t.Errorf("got %d, want 200", status)
 	}

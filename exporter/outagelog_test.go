@@ -5,10 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -157,34 +153,6 @@ func TestFullQueueInTheLog(t *testing.T) {
 			t.Errorf("got %d lines, want 2", lines)
 		}
 	})
-}
-
-// A token that cannot be read is in the log once, however many requests there are.
-func TestUnreadableTokenInTheLog(t *testing.T) {
-	var log testlog.Buffer
-	e := &Exporter{log: slog.New(slog.NewTextHandler(&log, nil))}
-	file := filepath.Join(t.TempDir(), "token")
-	may := e.bearer(config.SecretFile(file))
-	let := 0
-	ask := func() {
-		r := httptest.NewRequest(http.MethodGet, "/queue", nil)
-		r.Header.Set("Authorization", "Bearer secret")
-		if may(httptest.NewRecorder(), r) {
-			let++
-		}
-	}
-	for range 60 {
-		ask()
-	}
-	if err := os.WriteFile(file, []byte("secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for range 60 {
-		ask()
-	}
-	if lines := strings.Count(log.String(), "\n"); lines != 2 || let != 60 {
-		t.Errorf("got %d lines and %d requests let in, want 2 and 60:\n%s", lines, let, log.String())
-	}
 }
 
 // Records that meet two errors by turns are no news each.

@@ -64,14 +64,10 @@ func fullReason(stats queue.Stats, cfg QueueConfig) string {
 
 // whenFullText says what a full queue does.
 func whenFullText(stats queue.Stats, policy WhenFull) string {
-	switch policy {
-	case Refuse:
-		return "new lines are refused as QueueFull"
-	case DropOldest:
+	if policy == DropOldest {
 		return "the oldest records are dropped" + droppedText(stats)
-	default:
-		return "producers wait"
 	}
+	return "producers wait"
 }
 
 // droppedText lists how many records every sink has lost so far: " (so far bus 12)".

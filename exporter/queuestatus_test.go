@@ -48,7 +48,6 @@ func TestQueueStatus(t *testing.T) {
 		"permission":    {stats: failing(unix.EACCES), policy: Block, state: Error, since: true, want: []string{"no permission: ", "let this user write to /q"}},
 		"full": {stats: full, policy: Block, episode: since, state: Degraded, since: true, want: []string{
 			"full: producers wait: sink bus holds back 990 records in 100 MiB: repair the sink, or raise queue.maxBytes, now 100Mi"}},
-		"full, refusing":        {stats: full, policy: Refuse, episode: since, state: Degraded, since: true, want: []string{"full: new lines are refused as QueueFull: sink bus "}},
 		"full, of a lost sink":  {stats: parked, policy: Block, episode: since, state: Degraded, since: true, want: []string{"sink bus, which is no longer configured, holds back 990", "`retire: true`"}},
 		"full, and all is done": {stats: done, policy: Block, episode: since, state: Degraded, since: true, want: []string{"full: every sink has its records"}},
 		"dropping": {stats: dropping, policy: DropOldest, episode: since, state: Degraded, since: true, want: []string{
@@ -113,18 +112,6 @@ func TestFullWatch(t *testing.T) {
 		}
 		if got := w.episode(); !got.Equal(want) {
 			t.Errorf("at %s: got an episode since %s, want %s", step.at, got, want)
-		}
-	}
-}
-
-func TestWhyWaiting(t *testing.T) {
-	for want, stats := range map[string]queue.Stats{
-		"":          {},
-		"QueueFull": {Full: true},
-		"DiskFails": {Full: true, Err: unix.EIO},
-	} {
-		if got := whyWaiting(stats); got != want {
-			t.Errorf("%+v: got %q, want %q", stats, got, want)
 		}
 	}
 }

@@ -27,11 +27,8 @@ type verdict struct {
 	lines   int // read, whatever becomes of them
 	refused []sources.Refusal
 	kept    []refusedLine // for the refused log; in.refusing is held while there are any
-	// inLog are those that are in the refused log, where they have numbers.
-	inLog  []keptLine
-	turned int     // lines without numbers that a full queue did not take
-	lost   losses  // reported by the records to store
-	buffer *[]byte // holds the records to store when they are redacted; otherwise nil
+	lost    losses        // reported by the records to store
+	buffer  *[]byte       // holds the records to store when they are redacted; otherwise nil
 }
 
 func (s *session) newVerdict() *verdict {
@@ -162,31 +159,10 @@ func (v *verdict) refuse(r sources.Refusal, line lineText) {
 	v.kept = append(v.kept, kept)
 }
 
-// refuseAll turns the records of a chunk without numbers into lines refused
-// because the queue is full. They are in order, and not kept: that would fill
-// the disk by another way.
-func (v *verdict) refuseAll() {
-	v.turned = v.chunk.Count
-	v.chunk.Records, v.chunk.Count = nil, 0
-	v.lost = losses{}
-	if v.s.opening.Settled == nil {
-		return
-	}
-	for range v.turned {
-		v.refused = append(v.refused, sources.Refusal{Reason: sources.QueueFull, Detail: sources.ErrQueueFull.Error()})
-	}
-}
-
 // tally counts the refused lines by reason, and the reported losses, for the ledger.
 func (v *verdict) tally() {
 	v.chunk.Refused = v.chunk.Refused[:0]
-	if v.turned > 0 {
-		v.chunk.Refused = append(v.chunk.Refused, queue.Tally{Name: string(sources.QueueFull), Count: uint64(v.turned)})
-	}
 	for _, r := range v.refused {
-		if r.Reason == sources.QueueFull {
-			continue
-		}
 		i := 0
 		for i < len(v.chunk.Refused) && v.chunk.Refused[i].Name != string(r.Reason) {
 			i++

@@ -23,7 +23,7 @@ func Whereabouts(data []byte) (directory string, admin AdminConfig, ok bool) {
 		_ = root.Decode(&doc)
 	}
 	if checkAdminAddress(doc.Admin.Address) != nil {
-		doc.Admin.Address = "" // no token goes there
+		doc.Admin.Address = "" // nobody is asked there
 	}
 	return doc.Queue.Directory, doc.Admin, doc.Queue.Directory != ""
 }

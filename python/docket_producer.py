@@ -205,7 +205,7 @@ class Producer:
         docket, refused = reply.get("docket", {}), reply.get("refused")
         if "error" in docket:
             raise ConnectionError(docket["error"])
-        if refused and refused["reason"] != "QueueFull":  # after QueueFull the line is sent again
+        if refused:
             number = refused["seq"]
             line = self._lines[number - self._first]
             self._refused[number] = Refused(number, refused["reason"], refused.get("detail", ""), line)

@@ -23,5 +23,4 @@ const (
 	// Unredactable: what the source redacts could not be taken out, as the key of an
 	// HMAC cannot be read. Storing the line unredacted would be worse.
 	Unredactable Reason = stream.Unredactable
-	QueueFull    Reason = stream.QueueFull // whenFull: Refuse, and the queue is full
 )

@@ -10,11 +10,6 @@ import (
 	"net"
 )
 
-// ErrQueueFull says that the queue is full and configured to refuse. Lines of a
-// numbered session that were not settled are not decided. The session cannot be used
-// any more: its producer keeps the lines and comes again.
-var ErrQueueFull = errors.New("the queue is full")
-
 // ErrTooManyGaps says that a producer cannot continue at the number that it wants: it
 // would leave more gaps than docket remembers. Nothing has changed.
 var ErrTooManyGaps = errors.New("too many gaps: docket cannot remember another gap of this producer: send the missing lines first, or use another name")
@@ -110,13 +105,6 @@ type Intake interface {
 	Open(ctx context.Context, o Opening) (s Session, acked uint64, err error)
 }
 
-// Explainer is an Intake that can say why lines become durable late.
-type Explainer interface {
-	// Waiting says why no line becomes durable now, such as stream.QueueFull. Empty:
-	// lines become durable, or the reason is unknown.
-	Waiting() string
-}
-
 // Opening says who is about to send.
 type Opening struct {
 	Source string // name of the source in the configuration
@@ -148,8 +136,8 @@ type Session interface {
 	// returns when the lines are on their way to the disk. If they are on disk by then,
 	// it has called Settled. It blocks while the queue takes no more. It may overwrite
 	// lines, and keeps no reference to them. An error means nothing more can be
-	// submitted: the queue has closed, ctx is done, or ErrQueueFull. What was not
-	// settled is not decided.
+	// submitted: the queue has closed, or ctx is done. What was not settled is not
+	// decided.
 	Submit(ctx context.Context, lines []byte) error
 	// SubmitTooLarge refuses one line that the source did not hold in full:
 	// prefix is how it begins, length how long it was.

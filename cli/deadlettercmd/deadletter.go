@@ -27,8 +27,7 @@ func New(kinds exporter.Kinds) *cobra.Command {
 docket keeps each with the destination's answer until you redrive or purge it.
 
 The command asks the docket that runs on the queue, over the socket admin.sock
-in the queue's directory. With --admin and --token-file it asks over the admin
-address. While no docket runs, it works on the files.`,
+in the queue's directory. While no docket runs, it works on the files.`,
 		Example: `  docket deadletter ls -f docket.yaml                 how many each sink has
   docket deadletter ls -f docket.yaml --sink siem
   docket deadletter show -f docket.yaml --sink siem 17

@@ -118,7 +118,7 @@ func (w *whereabouts) client(ctx context.Context) (*adminclient.Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		return adminclient.ForEither(cmp.Or(w.queue, cfg.Queue.Directory), cfg.Admin.Address, ""), nil
+		return adminclient.ForEither(cmp.Or(w.queue, cfg.Queue.Directory), cfg.Admin.Address), nil
 	}
 	if w.Data != "" {
 		return nil, errors.New("--file and --data exclude each other: the file names its own directories")
@@ -133,14 +133,14 @@ func (w *whereabouts) client(ctx context.Context) (*adminclient.Client, error) {
 	if !p.ok && w.queue == "" {
 		err := errors.New("no admin.address either")
 		if p.admin.Address != "" {
-			docket := adminclient.ForAddress(p.admin.Address, "")
+			docket := adminclient.ForAddress(p.admin.Address)
 			if err = docket.Reach(ctx); err == nil {
 				return docket, nil
 			}
 		}
 		return nil, command.Misconfigured("%s: no readable queue.directory: give the directory with --queue (%w)", w.File, err)
 	}
-	return adminclient.ForEither(cmp.Or(w.queue, p.directory), p.admin.Address, ""), nil
+	return adminclient.ForEither(cmp.Or(w.queue, p.directory), p.admin.Address), nil
 }
 
 // place is what a configuration file says of where docket is.

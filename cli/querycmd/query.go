@@ -105,12 +105,12 @@ func (q *query) parse(args []string) (err error) {
 	if len(args) > 0 {
 		q.dir = args[0]
 	}
-	isQueue := q.flags.File != "" || q.flags.Data != "" || q.flags.Admin != ""
+	isQueue := q.flags.File != "" || q.flags.Data != ""
 	switch {
 	case q.dir == "" && !isQueue:
 		return errors.New("missing DIR or -f FILE: name the directory of a file export, or the configuration of a queue")
 	case q.dir != "" && isQueue:
-		return errors.New("DIR and -f, --data or --admin exclude each other: search an export or a queue")
+		return errors.New("DIR and -f or --data exclude each other: search an export or a queue")
 	case q.verified && isQueue:
 		return errors.New("--verified is for file exports: to check a queue, use docket queue check")
 	case !q.verified && q.proof.AreSet():

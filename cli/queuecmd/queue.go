@@ -66,7 +66,7 @@ func addQueueFlag(cmd *cobra.Command, directory *string) {
 
 // with calls at with a client of the docket that works on the queue, or rest with the queue.
 func (f *lookFlags) with(ctx context.Context, at func(*adminclient.Client) error, rest func(*inspect.Queue) error) error {
-	if f.directory != "" && (f.File != "" || f.Data != "" || f.Admin != "") {
+	if f.directory != "" && (f.File != "" || f.Data != "") {
 		return errOneQueue
 	}
 	client, o, err := f.Find(ctx, f.directory, inspect.OpenToLook)
@@ -79,7 +79,7 @@ func (f *lookFlags) with(ctx context.Context, at func(*adminclient.Client) error
 	return command.Failed(errors.Join(rest(o), o.Close()))
 }
 
-var errOneQueue = errors.New("--queue excludes --file, --data and --admin: --queue names the directory itself")
+var errOneQueue = errors.New("--queue excludes --file and --data: --queue names the directory itself")
 
 // load returns the section "queue" of the configuration, or the little that is
 // known of a queue without one.

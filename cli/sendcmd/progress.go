@@ -8,7 +8,6 @@ import (
 
 	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/client"
-	"github.com/docket-export/docket/decision/stream"
 	"github.com/docket-export/docket/internal/human"
 )
 
@@ -37,11 +36,8 @@ func (p *progress) work(c counts) terminal.Work {
 		What: "sending", Done: max(0, p.read.Load()-c.inFlight), Total: p.size,
 		Note: fmt.Sprintf("%d stored, %d refused", c.stored, c.refused),
 	}
-	switch {
-	case !c.connected:
+	if !c.connected {
 		w.Note += ", no connection"
-	case c.waiting != "":
-		w.Note += ", docket waits: " + human.OneLine(c.waiting)
 	}
 	return w
 }
@@ -55,7 +51,7 @@ func (p *progress) summary(c counts, now time.Time) string {
 
 const (
 	// stallTime is how long nothing may be acknowledged before a person should know what
-	// the sender waits for. docket says after 2 s why, if it knows.
+	// the sender waits for.
 	stallTime = 3 * time.Second
 	// stallCalm is how long there must be no stall for the next one to be news: a queue at
 	// its bound takes lines and takes none by turns.
@@ -67,12 +63,11 @@ type stall struct {
 	handled uint64    // lines, when that moved last
 	since   time.Time // when it did
 	last    time.Time // when there was a stall
-	said    bool      // that there is one, and
-	why     string    // for which reason
+	said    bool      // that there is one
 }
 
 // is reports that lines wait on a connection and nothing has been acknowledged for
-// stallTime: once for each reason until that is over.
+// stallTime: once until that is over.
 func (s *stall) is(st client.SenderStats, now time.Time) bool {
 	if st.Handled != s.handled || st.InFlightLines == 0 || !st.Connected {
 		s.handled, s.since = st.Handled, now
@@ -83,23 +78,7 @@ func (s *stall) is(st client.SenderStats, now time.Time) bool {
 		return false
 	}
 	s.last = now
-	news := !s.said || st.Waiting != "" && st.Waiting != s.why
-	if news {
-		s.said, s.why = true, st.Waiting
-	}
+	news := !s.said
+	s.said = true
 	return news
-}
-
-// waitsFor is what docket waits for before it acknowledges n lines.
-func waitsFor(n int, why string) string {
-	text := "waiting for " + acksText(n) + ": "
-	switch why {
-	case "":
-		return text + "docket status says what docket waits for"
-	case stream.QueueFull:
-		return text + "docket's queue is full; docket status shows which sink is behind"
-	case stream.DiskFails:
-		return text + "docket cannot write to its disk; docket status says why"
-	}
-	return text + "docket says " + human.OneLine(why)
 }

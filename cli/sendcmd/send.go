@@ -199,7 +199,7 @@ func (s *sendCommand) wait(ctx context.Context, result <-chan error) error {
 			return context.Cause(ctx)
 		case now := <-tick.C:
 			if st := s.sender.Stats(); quiet.is(st, now) {
-				s.console.Say("%s; press Ctrl-C to stop sending", waitsFor(st.InFlightLines, st.Waiting))
+				s.console.Say("waiting for %s: docket status says what docket waits for; press Ctrl-C to stop sending", acksText(st.InFlightLines))
 			}
 		}
 	}
@@ -292,7 +292,6 @@ type counts struct {
 	stored, refused uint64
 	inFlight        int64 // bytes
 	connected       bool
-	waiting         string // why the exporter acknowledges nothing
 }
 
 func (s *sendCommand) counts() counts {
@@ -302,7 +301,6 @@ func (s *sendCommand) counts() counts {
 		refused:   st.Refused + s.unsent.Load(),
 		inFlight:  int64(st.InFlightBytes),
 		connected: st.Connected,
-		waiting:   st.Waiting,
 	}
 }
 

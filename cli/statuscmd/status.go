@@ -45,6 +45,7 @@ dead letters, refused lines, lag or a full queue.`,
 	}
 	flags := command.AdminFlags{ConfigFlags: command.ConfigFlags{Kinds: kinds}}
 	flags.Add(cmd)
+	flags.AddAddress(cmd)
 	var watch bool
 	var s statusCommand
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the status again each second, until Ctrl-C")

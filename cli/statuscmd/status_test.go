@@ -174,7 +174,7 @@ func TestStatusPrints(t *testing.T) {
 			}))
 			defer server.Close()
 			var b strings.Builder
-			s := statusCommand{client: adminclient.ForAddress(server.Listener.Addr().String(), ""), json: test.json}
+			s := statusCommand{client: adminclient.ForAddress(server.Listener.Addr().String()), json: test.json}
 			s.timeout = 2 * time.Minute // another machine may be busy
 			err := s.print(t.Context(), &b)
 			if test.wantErr != "" {
@@ -202,7 +202,7 @@ func TestStatusWatchIntoAFile(t *testing.T) {
 	}))
 	defer server.Close()
 	var out strings.Builder
-	s := statusCommand{client: adminclient.ForAddress(server.Listener.Addr().String(), ""), json: false}
+	s := statusCommand{client: adminclient.ForAddress(server.Listener.Addr().String()), json: false}
 	s.timeout = 2 * time.Minute // another machine may be busy
 	if err := s.watch(ctx, &out, io.Discard, time.Millisecond); err != nil {
 		t.Errorf("got error %v, want none", err)
@@ -236,7 +236,7 @@ func TestStatusWatch(t *testing.T) {
 	}))
 	defer server.Close()
 	var out, complaints strings.Builder
-	s := statusCommand{client: adminclient.ForAddress(server.Listener.Addr().String(), ""), json: true}
+	s := statusCommand{client: adminclient.ForAddress(server.Listener.Addr().String()), json: true}
 	s.timeout = 2 * time.Minute // another machine may be busy
 	if err := s.watch(ctx, &out, &complaints, time.Millisecond); err != nil {
 		t.Errorf("got error %v, want none", err)

@@ -42,7 +42,7 @@ func answering(t *testing.T, answers ...string) (tl *tail, out, notes *strings.B
 	}))
 	t.Cleanup(server.Close)
 	out, notes = new(strings.Builder), new(strings.Builder)
-	tl = &tail{client: adminclient.ForAddress(server.Listener.Addr().String(), ""), out: bufio.NewWriter(out), notes: notes}
+	tl = &tail{client: adminclient.ForAddress(server.Listener.Addr().String()), out: bufio.NewWriter(out), notes: notes}
 	return tl, out, notes, func() error { return tl.run(ctx, time.Millisecond) }, queries
 }
 

@@ -39,11 +39,10 @@ type conn struct {
 	through  uint64 // every line up to it is decided
 	acked    uint64 // the last ack says so
 	refusals []stream.Refused
-	full     []stream.Refused // those with QueueFull: the last to be told
-	closing  string           // the reason of the closing line; empty: none yet
-	writing  bool             // replies are on their way
-	failed   bool             // the producer takes no replies any more
-	ended    bool             // the closing line was the last reply
+	closing  string // the reason of the closing line; empty: none yet
+	writing  bool   // replies are on their way
+	failed   bool   // the producer takes no replies any more
+	ended    bool   // the closing line was the last reply
 }
 
 func newConn(e *Exporter, nc net.Conn) *conn {

@@ -3,11 +3,6 @@ package clienttest
 // Refuse makes the exporter refuse every line for which f returns a reason. A line is asked about
 // once, when it would be stored. f is called by one goroutine at a time and must not use the
 // exporter. With nil the exporter refuses only lines that no exporter could store.
-//
-// The reason QueueFull is not final. The producer receives it for this line and for every line of
-// the connection behind it, and the connection is closed. None of these lines is decided: f is
-// asked again when they come again. A line of plain mode does not come again; it is refused like
-// any other.
 func (e *Exporter) Refuse(f func(Line) (reason, detail string)) {
 	e.change(func() { e.refuse = f })
 }

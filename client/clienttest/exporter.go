@@ -184,8 +184,7 @@ func (e *Exporter) Lines() []Line {
 	return slices.Clone(e.lines)
 }
 
-// Refused are the lines refused for good so far, with the reason; in plain mode
-// QueueFull is one.
+// Refused are the lines refused so far, with the reason.
 func (e *Exporter) Refused() []Line {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -4,17 +4,12 @@ import (
 	"github.com/docket-export/docket/decision/stream"
 )
 
-// fullReason is what a connection is closed with on which a line was refused as
-// QueueFull.
-const fullReason = "the queue is full: connect again later"
-
 // producer is what is known of the one stream of numbers that a name stands for.
 type producer struct {
-	name    string
-	acked   uint64            // every line up to it is stored or refused; 0: unknown
-	awaited uint64            // there was no room for this line: it must come again; 0: none
-	seen    map[uint64]string // every line that ever came
-	live    *conn             // its latest connection
+	name  string
+	acked uint64            // every line up to it is stored or refused; 0: unknown
+	seen  map[uint64]string // every line that ever came
+	live  *conn             // its latest connection
 }
 
 // greet begins acknowledged mode on c, with mu held.
@@ -26,8 +21,6 @@ func (e *Exporter) greet(c *conn, hello stream.Hello) {
 		e.producers[p.name] = p
 	case p.acked > 0 && hello.Next > p.acked+1:
 		e.violation("producer %s: said hello with next %d after line %d: the lines between them were never received", p.name, hello.Next, p.acked)
-	case p.awaited > 0 && hello.Next > p.awaited:
-		e.violation("producer %s: said hello with next %d, but line %d found no room and must come again", p.name, hello.Next, p.awaited)
 	}
 	if older := p.live; older != nil {
 		e.forgetPending(older)
@@ -73,10 +66,6 @@ func (e *Exporter) decide(p pending) {
 	if reason == "" && e.refuse != nil {
 		reason, detail = e.refuse(p.line)
 	}
-	if reason == stream.QueueFull && p.c.producer != nil {
-		e.turnAway(p, detail)
-		return
-	}
 	p.line.Reason = reason
 	if reason == "" {
 		e.lines = append(e.lines, p.line)
@@ -84,7 +73,7 @@ func (e *Exporter) decide(p pending) {
 		e.refused = append(e.refused, p.line)
 	}
 	if owner := p.c.producer; owner != nil {
-		owner.acked, owner.awaited = p.line.Number, 0
+		owner.acked = p.line.Number
 		p.c.through = p.line.Number
 		if reason != "" {
 			p.c.refusals = append(p.c.refusals, stream.Refused{Seq: p.line.Number, Reason: reason, Detail: detail})
@@ -92,28 +81,13 @@ func (e *Exporter) decide(p pending) {
 	}
 }
 
-// turnAway leaves a line undecided for which there is no room, and with it those
-// of its connection that are held behind it, and ends the connection; mu is held.
-// The position of the producer stays where it is, so nothing depends on whether
-// it reads of that.
-func (e *Exporter) turnAway(p pending, detail string) {
-	for _, l := range append([]Line{p.line}, e.forgetPending(p.c)...) {
-		p.c.full = append(p.c.full, stream.Refused{Seq: l.Number, Reason: stream.QueueFull, Detail: detail})
-	}
-	p.c.producer.awaited = p.line.Number
-	p.c.close(fullReason)
-}
-
-// forgetPending loses what is held of a connection, and returns it; mu is held.
-func (e *Exporter) forgetPending(c *conn) (lost []Line) {
+// forgetPending loses what is held of a connection; mu is held.
+func (e *Exporter) forgetPending(c *conn) {
 	kept := e.pending[:0:0]
 	for _, p := range e.pending {
-		if p.c == c {
-			lost = append(lost, p.line)
-		} else {
+		if p.c != c {
 			kept = append(kept, p)
 		}
 	}
 	e.pending, c.open = kept, 0
-	return lost
 }

@@ -60,10 +60,6 @@ func (c *conn) reply() (out []byte) {
 				c.acked = c.through
 				out = stream.Ack{Through: c.acked}.Append(out)
 			}
-			for _, r := range c.full {
-				out = r.Append(out)
-			}
-			c.full = nil
 		}
 	}
 	if c.closing != "" {

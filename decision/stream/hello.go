@@ -6,7 +6,6 @@
 //	-> {...record 1...}
 //	-> {...record 2...}
 //	<- {"ack":2}                                                Ack
-//	<- {"ack":2,"waiting":"QueueFull"}                          Ack, and why none follows
 //	<- {"refused":{"seq":3,"reason":"InvalidJSON",...}}         Refused
 //	<- {"docket":{"version":1,"error":"..."}}                   Closing
 //

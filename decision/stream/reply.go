@@ -25,14 +25,7 @@ type Answer struct {
 // Ack says that every line up to a number is durable or has been refused.
 type Ack struct {
 	Through uint64
-	// Waiting says why the following lines have waited for long, such as QueueFull.
-	// Empty: they have not, or the reason is unknown.
-	Waiting string
 }
-
-// DiskFails is the other reason why lines wait: the disk of the queue takes no writes. More
-// may come.
-const DiskFails = "DiskFails"
 
 // Why a line is refused. Others may come; they are final as well.
 const (
@@ -41,13 +34,9 @@ const (
 	TooLarge    = "TooLarge"    // longer than the exporter's limit
 	// Unredactable: what must not be stored could not be removed from the line.
 	Unredactable = "Unredactable"
-	// QueueFull is not final: the exporter closes the connection, and the line
-	// comes again under its number.
-	QueueFull = "QueueFull"
 )
 
-// Refused names a line that was not stored. Unless the reason is QueueFull it
-// counts as handled: no ack for a later line overtakes it, and the ack that
+// Refused names a line that was not stored. It counts as handled: no ack for a later line overtakes it, and the ack that
 // follows covers it.
 type Refused struct {
 	Seq    uint64 // the number of the line
@@ -76,9 +65,6 @@ func (a Answer) Append(dst []byte) []byte {
 // Append appends a as a line.
 func (a Ack) Append(dst []byte) []byte {
 	dst = appendUint(append(dst, `{"ack":`...), a.Through)
-	if a.Waiting != "" {
-		dst = appendText(append(dst, `,"waiting":`...), a.Waiting)
-	}
 	return append(dst, "}\n"...)
 }
 
@@ -146,15 +132,9 @@ func parseReply(o object) (Reply, error) {
 	return nil, errors.New("not a message of docket stream v1")
 }
 
-func parseAck(o object) (_ Reply, err error) {
-	var a Ack
-	if a.Through, err = o.number("ack"); err != nil {
-		return nil, err
-	}
-	if _, n := o.find("waiting"); n > 0 {
-		a.Waiting, err = o.text("waiting")
-	}
-	return a, err
+func parseAck(o object) (Reply, error) {
+	through, err := o.number("ack")
+	return Ack{through}, err
 }
 
 func parseRefused(o object) (Reply, error) {

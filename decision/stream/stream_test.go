@@ -116,9 +116,8 @@ func TestReplies(t *testing.T) {
 	for line, want := range map[string]Reply{
 		`{"docket":{"version":1,"acked":0}}`: Answer{0},
 		`{"ack":18}`:                         Ack{Through: 18},
-		`{"ack":0,"waiting":"QueueFull"}`:    Ack{Waiting: QueueFull},
 		`{"refused":{"seq":3,"reason":"InvalidJSON","detail":"a \"quote\" <b> é"}}`: Refused{3, "InvalidJSON", `a "quote" <b> é`},
-		`{"refused":{"seq":3,"reason":"QueueFull"}}`:                                Refused{3, "QueueFull", ""},
+		`{"refused":{"seq":3,"reason":"TooLarge"}}`:                                Refused{3, "TooLarge", ""},
 		`{"docket":{"version":1,"error":"broken hello: next must not be \n"}}`:      Closing{"broken hello: next must not be \n"},
 	} {
 		if got := string(want.Append([]byte("before"))); got != "before"+line+"\n" {

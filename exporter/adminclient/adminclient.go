@@ -53,25 +53,24 @@ type Client struct {
 	http    *http.Client
 	socket  string // empty: none is asked
 	address string // asked where nobody answers at socket; empty: none is
-	token   string
 }
 
 // ForQueue returns a client of the docket that runs on the queue in directory, over its
 // admin socket.
-func ForQueue(directory string) *Client { return ForEither(directory, "", "") }
+func ForQueue(directory string) *Client { return ForEither(directory, "") }
 
-// ForAddress returns a client of the docket at the address of its admin endpoint. Without
-// a token, docket answers only public requests.
-func ForAddress(address, token string) *Client { return newClient("", address, token) }
+// ForAddress returns a client of the docket at the address of its admin endpoint, where docket
+// answers only public requests.
+func ForAddress(address string) *Client { return newClient("", address) }
 
 // ForEither returns a client that uses the admin socket of the queue in directory or, if
 // nobody answers there, address.
-func ForEither(directory, address, token string) *Client {
-	return newClient(filepath.Join(directory, exporter.AdminSocket), address, token)
+func ForEither(directory, address string) *Client {
+	return newClient(filepath.Join(directory, exporter.AdminSocket), address)
 }
 
-func newClient(socket, address, token string) *Client {
-	c := &Client{socket: socket, address: address, token: token}
+func newClient(socket, address string) *Client {
+	c := &Client{socket: socket, address: address}
 	c.http = &http.Client{
 		Transport: &http.Transport{
 			DialContext:           func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) },
@@ -174,9 +173,6 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte) (*ht
 	if err != nil {
 		return nil, fmt.Errorf("admin endpoint %q: %w", c.Where(), err)
 	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
-	}
 	res, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.unreached(err)
@@ -190,12 +186,7 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte) (*ht
 }
 
 func (c *Client) refusal(status int, text string) error {
-	switch {
-	case status == http.StatusUnauthorized && c.token == "":
-		text = fmt.Sprintf("docket at %s requires a token: name the file of its admin.tokenFile with --token-file", c.Where())
-	case status == http.StatusUnauthorized:
-		text = fmt.Sprintf("docket at %s rejects the token: name the file of its admin.tokenFile with --token-file", c.Where())
-	case text == "" || strings.Contains(text, "404 page not found"):
+	if text == "" || strings.Contains(text, "404 page not found") {
 		text = fmt.Sprintf("%s answered %d %s: check that this is docket's admin endpoint", c.Where(), status, http.StatusText(status))
 	}
 	return &RefusedError{Status: status, Text: text}

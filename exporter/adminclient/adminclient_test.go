@@ -53,9 +53,9 @@ func ask(t *testing.T, c *Client) (string, error) {
 func TestSocketBeforeAddress(t *testing.T) {
 	dir := t.TempDir()
 	address := listen(t, "tcp", "127.0.0.1:0")
-	c := ForEither(dir, address.Addr().String(), "secret")
+	c := ForEither(dir, address.Addr().String())
 	serve(t, address, "address")
-	const question = " GET /queue/a%2Fb/c%20d from=1 Bearer secret "
+	const question = " GET /queue/a%2Fb/c%20d from=1  "
 	if got, err := ask(t, c); got != "address"+question || err != nil {
 		t.Errorf("without a socket: got %q, %v", got, err)
 	}
@@ -96,8 +96,8 @@ func TestUnreached(t *testing.T) {
 		want       string
 		notRunning bool
 	}{
-		"nothing at the address": {ForAddress(nobody, ""), "nothing listens at " + nobody + ": docket does not run", true},
-		"nothing at either":      {ForEither(t.TempDir(), nobody, ""), "admin.sock and " + nobody, true},
+		"nothing at the address": {ForAddress(nobody), "nothing listens at " + nobody + ": docket does not run", true},
+		"nothing at either":      {ForEither(t.TempDir(), nobody), "admin.sock and " + nobody, true},
 		"killed":                 {ForQueue(stale), "nothing listens at ", true},
 		"path too long":          {ForQueue(long), "too long for a socket", false},
 	} {
@@ -123,17 +123,15 @@ func TestNotPermitted(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for name, test := range map[string]struct {
-		status      int
-		token, body string
-		want        string
+		status int
+		body   string
+		want   string
 	}{
-		"not found":     {404, "", "404 page not found\n", "answered 404 Not Found: check that this is docket's admin endpoint"},
-		"no text":       {502, "", "", "answered 502 Bad Gateway: check that this is docket's admin endpoint"},
-		"elsewhere":     {302, "", "", "answered 302 Found"},
-		"its words":     {403, "", "set admin.tokenFile\n", "set admin.tokenFile"},
-		"control words": {500, "", "a\x1b[31mb", "a [31mb"},
-		"no token":      {401, "", "x", "requires a token: name the file"},
-		"wrong token":   {401, "secret", "x", "rejects the token: name the file"},
+		"not found":     {404, "404 page not found\n", "answered 404 Not Found: check that this is docket's admin endpoint"},
+		"no text":       {502, "", "answered 502 Bad Gateway: check that this is docket's admin endpoint"},
+		"elsewhere":     {302, "", "answered 302 Found"},
+		"its words":     {403, "use admin.sock\n", "use admin.sock"},
+		"control words": {500, "a\x1b[31mb", "a [31mb"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -142,9 +140,9 @@ func TestRefused(t *testing.T) {
 				io.WriteString(w, test.body)
 			}))
 			defer server.Close()
-			_, err := ask(t, ForAddress(server.Listener.Addr().String(), test.token))
+			_, err := ask(t, ForAddress(server.Listener.Addr().String()))
 			refused, ok := errors.AsType[*RefusedError](err)
-			if !ok || refused.Status != test.status || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret") {
+			if !ok || refused.Status != test.status || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got error %v, want one of status %d with %q", err, test.status, test.want)
 			}
 		})
@@ -166,7 +164,7 @@ func TestEndlessDocument(t *testing.T) {
 	})}}
 	server.Start()
 	var v any
-	err := ForAddress(l.Addr().String(), "").GetJSON(t.Context(), "/queue", nil, &v)
+	err := ForAddress(l.Addr().String()).GetJSON(t.Context(), "/queue", nil, &v)
 	server.Close()
 	if err == nil || !strings.Contains(err.Error(), "this is not docket's admin endpoint") || sent == 8*maxDocument {
 		t.Errorf("got %v after %d bytes, want no more read than a document has", err, sent)

@@ -25,7 +25,7 @@ func Find(ctx context.Context, directory string, open inspect.Opener) (*Client, 
 	o, err := open(directory, nil)
 	if inUse, ok := errors.AsType[*state.InUseError](err); ok {
 		return nil, nil, fmt.Errorf("queue %s is in use by %s, which does not answer on its admin socket (%w): try again if it is "+
-			"starting or stopping. Otherwise use --admin and --token-file with its admin.address, or stop it",
+			"starting or stopping. Otherwise stop it",
 			directory, inUse.Holder, reason)
 	}
 	return nil, o, err

@@ -40,7 +40,7 @@ func fakeQueue(t *testing.T, breakAfter int) *Client {
 	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	return ForAddress(server.Listener.Addr().String(), "")
+	return ForAddress(server.Listener.Addr().String())
 }
 
 // read returns what a queue has said, a word for each record and finding.

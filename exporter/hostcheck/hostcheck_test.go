@@ -25,9 +25,9 @@ func TestPermissionWarnings(t *testing.T) {
 		"own":              {0o700, 0o750, 0o755, 0o600, false, nil},
 		"group reads":      {0o750, 0o750, 0o755, 0o640, false, nil},
 		"Kubernetes":       {0o700, 0o700, 0o755, 0o644, true, nil},
-		"writable mount":   {0o700, 0o700, 0o755, 0o666, true, []string{"admin.tokenFile: DIR/token (mode 0666): group or others may replace the secret: chmod go-w DIR/token"}},
-		"readable secret":  {0o700, 0o700, 0o755, 0o644, false, []string{"admin.tokenFile: DIR/token (mode 0644): everybody on this machine may read the secret: chmod o-r DIR/token"}},
-		"group's secret":   {0o700, 0o700, 0o755, 0o660, false, []string{"admin.tokenFile: DIR/token (mode 0660): group or others may replace the secret: chmod go-w DIR/token"}},
+		"writable mount":   {0o700, 0o700, 0o755, 0o666, true, []string{"sinks[1].http.bearerTokenFile: DIR/token (mode 0666): group or others may replace the secret: chmod go-w DIR/token"}},
+		"readable secret":  {0o700, 0o700, 0o755, 0o644, false, []string{"sinks[1].http.bearerTokenFile: DIR/token (mode 0644): everybody on this machine may read the secret: chmod o-r DIR/token"}},
+		"group's secret":   {0o700, 0o700, 0o755, 0o660, false, []string{"sinks[1].http.bearerTokenFile: DIR/token (mode 0660): group or others may replace the secret: chmod go-w DIR/token"}},
 		"queue of a group": {0o770, 0o700, 0o755, 0o600, false, []string{"queue.directory: DIR/queue has mode 0770, so its group may remove or replace files of the queue: chmod go-w DIR/queue, "}},
 		"sticky":           {os.ModeSticky | 0o777, 0o700, 0o755, 0o600, false, []string{"queue.directory: DIR/queue has mode 1777, so everybody may"}},
 		"export":           {0o700, 0o702, 0o755, 0o600, false, []string{"sinks[0].file.directory: DIR/export has mode 0702, so everybody may"}},
@@ -68,8 +68,7 @@ apiVersion: docket.dev/v1alpha1
 kind: Exporter
 sources: [{name: webhook, unix: {path: %[1]s/run/docket.sock}}]
 queue: {directory: %[1]s/queue, maxBytes: 16Mi}
-sinks: [{name: export, file: {directory: %[1]s/export}}]
-admin: {tokenFile: %[1]s/token}
+sinks: [{name: export, file: {directory: %[1]s/export}}, {name: siem, http: {url: "https://127.0.0.1", bearerTokenFile: %[1]s/token}}]
 `, dir)
 			cfg, problems := exporter.Load([]byte(text), builtin.Kinds())
 			if len(problems) > 0 {

@@ -21,7 +21,7 @@ func TestDeadLettersOfAnother(t *testing.T) {
 	}{
 		"not found":     {404, "404 page not found\n", "check that this is docket's admin endpoint"},
 		"no text":       {502, "", "check that this is docket's admin endpoint"},
-		"its words":     {403, "set admin.tokenFile\n", "set admin.tokenFile"},
+		"its words":     {403, "use admin.sock\n", "use admin.sock"},
 		"no JSON":       {200, "<html>", "read the answer of docket at "},
 		"breaks off":    {200, `[{"id":"q-1"},`, "read the answer of docket at "},
 		"one and a bit": {200, `[{"id":"q-1"}`, "read the answer of docket at "},
@@ -33,7 +33,7 @@ func TestDeadLettersOfAnother(t *testing.T) {
 				io.WriteString(w, test.body)
 			}))
 			defer server.Close()
-			box := Online(adminclient.ForAddress(server.Listener.Addr().String(), "secret"))
+			box := Online(adminclient.ForAddress(server.Listener.Addr().String()))
 			err := box.List(t.Context(), "siem", func(deadletter.Summary) error { return nil })
 			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("got error %v, want one with %q", err, test.want)
@@ -43,7 +43,7 @@ func TestDeadLettersOfAnother(t *testing.T) {
 	server := httptest.NewServer(nil)
 	address := server.Listener.Addr().String()
 	server.Close()
-	if _, err := Online(adminclient.ForAddress(address, "secret")).Counts(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing listens at "+address) {
+	if _, err := Online(adminclient.ForAddress(address)).Counts(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing listens at "+address) {
 		t.Errorf("got error %v, want that nothing listens", err)
 	}
 }
@@ -57,7 +57,7 @@ func TestManyDeadLettersOnline(t *testing.T) {
 		io.WriteString(w, "]\n")
 	}))
 	defer server.Close()
-	box := Online(adminclient.ForAddress(server.Listener.Addr().String(), "secret"))
+	box := Online(adminclient.ForAddress(server.Listener.Addr().String()))
 	n := 0
 	err := box.List(t.Context(), "siem", func(s deadletter.Summary) error {
 		if n++; s.ID != deadletter.ID("q", uint64(n)) {

@@ -49,12 +49,10 @@ func (c *commit) reset() {
 // durable is not known then. c and its bytes may be reused on return.
 //
 // Append blocks while the commit being gathered is full, and while the queue is
-// full. With Refuse a full queue blocks only while segments that every sink has
-// passed are about to be removed; with DropOldest it blocks until the oldest
-// segment is removed. A full queue also accepts a chunk without records, which only
+// full. With DropOldest it blocks until the oldest segment is removed. A full queue also accepts a chunk without records, which only
 // counts: segments with such chunks alone are removed whatever the sinks do.
 //
-// Errors: ErrFull, ErrClosed, the error of ctx, or a fault in c.
+// Errors: ErrClosed, the error of ctx, or a fault in c.
 func (q *Queue) Append(ctx context.Context, c *Chunk, settled func()) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -131,9 +129,6 @@ func (q *Queue) tryAppend(c *Chunk, crc uint32, settled func()) (first, ok bool,
 	if c.Count > 0 && !q.hasRoom(size) {
 		q.space.turnedAway = size
 		wake(q.urgent)
-		if q.opts.WhenFull == Refuse && !q.isMakingRoom() {
-			return false, false, ErrFull
-		}
 		return false, false, nil
 	}
 	if len(p.buf) > 0 && len(p.buf)+size > q.opts.commitLimit() {

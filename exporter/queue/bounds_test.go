@@ -19,7 +19,7 @@ import (
 // A full queue that waits for its sinks prepares no file that it may not begin,
 // also when frames that only count have taken the last one.
 func TestFullQueuePreparesNothing(t *testing.T) {
-	opts := Options{Directory: t.TempDir(), SegmentBytes: 64 << 10, MaxBytes: 512 << 10, WhenFull: Refuse}
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 64 << 10, MaxBytes: 512 << 10}
 	q := open(t, opts)
 	cursorOf(t, q, "dead")
 	fill(t, q)

@@ -94,7 +94,7 @@ func runCrashes(t *testing.T, seed uint64) {
 		t: t, dice: dice, disk: crashdisk.New(rand.New(rand.NewPCG(seed, 2))), log: &testlog.Buffer{},
 		reached: map[string]uint64{}, acks: map[string]uint64{}, ids: givenIDs{},
 	}
-	m.opts = Options{Directory: "/q", SegmentBytes: 1 << (12 + dice.IntN(4)), WhenFull: Refuse}
+	m.opts = Options{Directory: "/q", SegmentBytes: 1 << (12 + dice.IntN(4))}
 	if dice.IntN(3) == 0 {
 		m.opts.MaxBytes = 4 * m.opts.SegmentBytes
 	}
@@ -361,8 +361,8 @@ func (m *crashModel) append() {
 	number := len(m.chunks)
 	m.chunks = append(m.chunks, c)
 	m.mu.Unlock()
-	put := m.q.Append
-	if m.dice.IntN(3) == 0 {
+	put := func(ctx context.Context, c *Chunk, settled func()) error { return appendOrFull(ctx, m.q, c, settled) }
+	if m.opts.MaxBytes == 0 && m.dice.IntN(3) == 0 { // otherwise it would wait for a sink
 		put = m.q.AppendNow
 	}
 	err := put(m.ctx, x, func() {
@@ -379,7 +379,7 @@ func (m *crashModel) append() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.chunks = m.chunks[:number]
-	if !errors.Is(err, ErrFull) && m.ctx.Err() == nil {
+	if !errors.Is(err, errFull) && m.ctx.Err() == nil {
 		m.t.Errorf("append: %v", err)
 	}
 }

@@ -87,18 +87,14 @@ func TestDropOldestCountsBySink(t *testing.T) {
 
 // A queue that must not drop never does.
 func TestNothingIsDroppedWithoutDropOldest(t *testing.T) {
-	for _, whenFull := range []WhenFull{Block, Refuse} {
-		t.Run(fmt.Sprint(whenFull), func(t *testing.T) {
-			q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 8 << 10, MaxBytes: 40 << 10, WhenFull: whenFull})
-			c := cursorOf(t, q, "slow")
-			last := fill(t, q)
-			if s := q.Stats(); s.FirstSeq != 1 || s.Cursors["slow"].Dropped != 0 || !s.LastDrop.IsZero() {
-				t.Errorf("full queue: %+v", s)
-			}
-			if got := len(drain(t, q, c)); got != int(last) {
-				t.Errorf("delivered: got %d, want %d", got, last)
-			}
-		})
+	q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 8 << 10, MaxBytes: 40 << 10})
+	c := cursorOf(t, q, "slow")
+	last := fill(t, q)
+	if s := q.Stats(); s.FirstSeq != 1 || s.Cursors["slow"].Dropped != 0 || !s.LastDrop.IsZero() {
+		t.Errorf("full queue: %+v", s)
+	}
+	if got := len(drain(t, q, c)); got != int(last) {
+		t.Errorf("delivered: got %d, want %d", got, last)
 	}
 }
 

@@ -164,7 +164,7 @@ var traces = map[string]trace{
 		},
 	},
 	"retained segments give way": {
-		opts:  Options{MaxBytes: 6 * smallSegment, WhenFull: Refuse, Retain: Retain{MaxBytes: 3 * smallSegment}},
+		opts:  Options{MaxBytes: 6 * smallSegment, Retain: Retain{MaxBytes: 3 * smallSegment}},
 		setUp: begin,
 		run: func(s *session) {
 			for range 12 {

@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"context"
 	"errors"
+	"hash/crc32"
 	"os"
 	"slices"
 	"strings"
@@ -27,27 +29,55 @@ func diskUse(t *testing.T, dir string) (size int64) {
 	return size
 }
 
-// appendUntilFull gives a queue that refuses more than it takes.
+// errFull says that a queue takes no record until a sink moves on.
+var errFull = errors.New("the queue is full")
+
+// appendOrFull is Append that does not wait for a sink: it gives up with errFull.
+func appendOrFull(ctx context.Context, q *Queue, c *Chunk, settled func()) error {
+	for {
+		room := q.room.Wait()
+		first, ok, err := q.tryAppend(c, crc32.Checksum(c.Records, castagnoli), settled)
+		if first {
+			wake(q.work)
+		}
+		if ok || err != nil {
+			return err
+		}
+		q.mu.Lock()
+		full := c.Count > 0 && !q.hasRoom(c.FrameSize()) && !q.isMakingRoom() && q.opts.WhenFull == Block
+		q.mu.Unlock()
+		if full {
+			return errFull
+		}
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// appendUntilFull gives a queue more than it takes.
 func appendUntilFull(t *testing.T, q *Queue) {
 	t.Helper()
 	var err error
 	for err == nil {
-		err = q.Append(t.Context(), chunk(strings.Repeat("x", 9000)), nil)
+		err = appendOrFull(t.Context(), q, chunk(strings.Repeat("x", 9000)), nil)
 	}
-	if !errors.Is(err, ErrFull) {
+	if !errors.Is(err, errFull) {
 		t.Fatal(err)
 	}
 }
 
-// A queue that refuses records goes on counting what it refuses, within its bound:
+// A full queue goes on counting, within its bound:
 // records do not fill the room that is kept for counts.
-func TestCountingWhatIsRefusedStaysWithinMaxBytes(t *testing.T) {
-	opts := Options{Directory: t.TempDir(), SegmentBytes: 1 << 20, MaxBytes: 8 << 20, WhenFull: Refuse}
+func TestCountingStaysWithinMaxBytes(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 1 << 20, MaxBytes: 8 << 20}
 	q := open(t, opts)
 	cursorOf(t, q, "dead")
 	for n := range fewer(1200) + 400 { // the first 400 fill it
-		err := q.Append(t.Context(), chunk(strings.Repeat("x", 20_000)), nil)
-		if errors.Is(err, ErrFull) {
+		err := appendOrFull(t.Context(), q, chunk(strings.Repeat("x", 20_000)), nil)
+		if errors.Is(err, errFull) {
 			store(t, q, largeTally())
 		} else {
 			must(t, err)
@@ -63,7 +93,7 @@ func TestCountingWhatIsRefusedStaysWithinMaxBytes(t *testing.T) {
 // A full queue that is killed again and again, and has to write the end of its log
 // again each time, does not grow, but for what is left of the segment before.
 func TestKilledFullQueueStaysWithinMaxBytes(t *testing.T) {
-	opts := Options{Directory: t.TempDir(), SegmentBytes: 1 << 20, MaxBytes: 8 << 20, WhenFull: Refuse}
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 1 << 20, MaxBytes: 8 << 20}
 	for n := range 6 {
 		q := open(t, opts)
 		cursorOf(t, q, "dead")
@@ -99,7 +129,7 @@ func TestSinkThatKeepsUpStaysWithinMaxBytes(t *testing.T) {
 
 // A queue that is opened with a smaller bound shrinks as its sinks deliver.
 func TestSmallerMaxBytesIsReached(t *testing.T) {
-	opts := Options{Directory: t.TempDir(), SegmentBytes: 64 << 10, MaxBytes: 2 << 20, WhenFull: Refuse}
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 64 << 10, MaxBytes: 2 << 20}
 	q := open(t, opts)
 	cursorOf(t, q, "a")
 	appendUntilFull(t, q)
@@ -111,7 +141,7 @@ func TestSmallerMaxBytesIsReached(t *testing.T) {
 		records, err := c.Next(t.Context(), Limits{Records: 20, Bytes: 1 << 20})
 		must(t, err)
 		must(t, c.Ack(records[len(records)-1].Seq))
-		if err := q.Append(t.Context(), chunk(strings.Repeat("x", 900)), nil); err != nil && !errors.Is(err, ErrFull) {
+		if err := appendOrFull(t.Context(), q, chunk(strings.Repeat("x", 900)), nil); err != nil && !errors.Is(err, errFull) {
 			t.Fatal(err)
 		}
 	}
@@ -182,7 +212,7 @@ func TestQuotaIsAFullDisk(t *testing.T) {
 func TestFreeIsWhatIsTaken(t *testing.T) {
 	const segment, line = 1 << 20, 9000
 	opts := Options{
-		Directory: t.TempDir(), SegmentBytes: segment, MaxBytes: 8 << 20, WhenFull: Refuse,
+		Directory: t.TempDir(), SegmentBytes: segment, MaxBytes: 8 << 20,
 		Retain: Retain{MaxBytes: 8 << 20},
 	}
 	q := open(t, opts)

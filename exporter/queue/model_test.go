@@ -58,7 +58,7 @@ func runModel(t *testing.T, seed uint64) {
 		m.peers = append(m.peers, modelPeer{p, map[uint64]bool{}})
 	}
 	m.opts = Options{Directory: "/q", SegmentBytes: segment.HeaderSize + crashdisk.PageBytes<<dice.IntN(4)}
-	m.opts.WhenFull = []WhenFull{Block, Refuse, DropOldest}[dice.IntN(3)]
+	m.opts.WhenFull = []WhenFull{Block, DropOldest}[dice.IntN(2)]
 	m.opts = m.bounds()
 	m.start()
 	// Both from the start: a sink that comes later misses what is gone.
@@ -80,9 +80,6 @@ func runModel(t *testing.T, seed uint64) {
 // bounds returns the options with other bounds. A queue that drops has always done so.
 func (m *model) bounds() Options {
 	o := m.opts
-	if o.WhenFull != DropOldest {
-		o.WhenFull = []WhenFull{Block, Refuse}[m.dice.IntN(2)]
-	}
 	o.MaxBytes, o.Retain = 0, Retain{}
 	if o.WhenFull == DropOldest || m.dice.IntN(2) == 0 {
 		o.MaxBytes = int64(5+m.dice.IntN(6)) * o.SegmentBytes
@@ -277,7 +274,6 @@ func (m *model) append() {
 	case err == nil:
 		m.all = append(m.all, records...)
 		m.lines++
-	case errors.Is(err, ErrFull) && m.opts.WhenFull == Refuse:
 	case m.opts.MaxBytes > 0 && m.opts.WhenFull == Block && errors.Is(err, context.DeadlineExceeded):
 	default:
 		m.fatalf("append of %d bytes to %+v: %v", len(c.Records), m.opts, err)

@@ -59,7 +59,6 @@ type WhenFull int
 // The choices of Options.WhenFull.
 const (
 	Block      WhenFull = iota // wait for room
-	Refuse                     // answer ErrFull
 	DropOldest                 // give up the oldest records that a sink still waits for
 )
 
@@ -84,8 +83,6 @@ func (o *Options) setDefaults() {
 
 // Errors of the queue.
 var (
-	// ErrFull says that the queue has reached MaxBytes and refuses records.
-	ErrFull = errors.New("queue: full")
 	// ErrClosed says that the queue is closed.
 	ErrClosed = errors.New("queue: closed")
 )

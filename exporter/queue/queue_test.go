@@ -409,14 +409,6 @@ func TestFullQueueBlocksUntilSegmentsGo(t *testing.T) {
 	store(t, q, chunk("{}"))
 }
 
-func TestFullQueueRefuses(t *testing.T) {
-	q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 40 << 10, WhenFull: Refuse})
-	fill(t, q)
-	if err := q.Append(context.Background(), chunk("{}"), nil); !errors.Is(err, ErrFull) {
-		t.Fatalf("Append to a full queue: got %v, want ErrFull", err)
-	}
-}
-
 // fill stores records of 1 KiB until the queue is full and returns the last seq.
 func fill(t *testing.T, q *Queue) uint64 {
 	t.Helper()

@@ -99,7 +99,7 @@ func TestRetainByAgeAcrossStarts(t *testing.T) {
 
 // Retained records never stand in the way of new ones.
 func TestRetainGivesWayToRecords(t *testing.T) {
-	for _, whenFull := range []WhenFull{Block, Refuse, DropOldest} {
+	for _, whenFull := range []WhenFull{Block, DropOldest} {
 		t.Run(fmt.Sprint(whenFull), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				opts := Options{Directory: t.TempDir(), SegmentBytes: 16 << 10, MaxBytes: 96 << 10, WhenFull: whenFull, Retain: Retain{MaxAge: 24 * time.Hour, MaxBytes: 1 << 30}}

@@ -258,8 +258,8 @@ func (s *session) append(n int, refused string) {
 
 	ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second)
 	defer cancel()
-	put := s.q.Append
-	if number%3 == 2 && !s.fs.holds() { // who appends now would wait with the disk
+	put := func(ctx context.Context, c *Chunk, settled func()) error { return appendOrFull(ctx, s.q, c, settled) }
+	if number%3 == 2 && !s.fs.holds() && s.q.opts.MaxBytes == 0 { // who appends now would wait with the disk, or for a sink
 		put = s.q.AppendNow
 	}
 	err := put(ctx, x, func() { s.settled(number) })
@@ -269,7 +269,7 @@ func (s *session) append(n int, refused string) {
 	s.mu.Lock()
 	s.chunks = s.chunks[:number]
 	s.mu.Unlock()
-	if !errors.Is(err, ErrFull) && !s.isDead() && s.fs.LastFailed() == "" {
+	if !errors.Is(err, errFull) && !s.isDead() && s.fs.LastFailed() == "" {
 		s.fatalf("append: %v", err)
 	}
 }

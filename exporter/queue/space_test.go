@@ -102,13 +102,13 @@ func TestFailedAttemptsLeaveNoFiles(t *testing.T) {
 }
 
 // Frames without records do not grow a full queue for ever.
-func TestRefusingQueueStaysBounded(t *testing.T) {
-	opts := Options{Directory: t.TempDir(), SegmentBytes: 8 << 10, MaxBytes: 40 << 10, WhenFull: Refuse}
+func TestCountingQueueStaysBounded(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 8 << 10, MaxBytes: 40 << 10}
 	q := open(t, opts)
 	cursorOf(t, q, "dead")
 	fill(t, q)
 	for range 1500 {
-		store(t, q, &Chunk{Source: "test", Received: time.Now(), Refused: []Tally{{Name: "QueueFull", Count: 1}}})
+		store(t, q, &Chunk{Source: "test", Received: time.Now(), Refused: []Tally{{Name: "TooLarge", Count: 1}}})
 	}
 	await.Until(t, "the queue is within its bound", func() bool { return q.Stats().Bytes <= 2*opts.MaxBytes })
 }

@@ -16,17 +16,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"time"
-
-	"github.com/cenkalti/backoff/v4"
 
 	"github.com/docket-export/docket/sources"
-)
-
-// Pauses before a full queue that refuses is asked again.
-const (
-	firstPause = 100 * time.Millisecond
-	maxPause   = 5 * time.Second
 )
 
 // maxScratch is the largest buffer that is kept for the next lines.
@@ -35,8 +26,7 @@ const maxScratch = 1 << 20
 // errOver is for who goes on after an error, or after Close.
 var errOver = errors.New("feed: closed, or failed before")
 
-// Feed is a numbered session that outlives a full queue: it sends lines again that the
-// queue did not take. It keeps no copy of lines that the queue took. Calls of its
+// Feed is a numbered session. It keeps no copy of lines that the queue took. Calls of its
 // methods must not overlap, except Settled.
 type Feed struct {
 	in       sources.Intake
@@ -100,7 +90,7 @@ func (f *Feed) Send(ctx context.Context, lines []byte, n int) error {
 	if n == 0 {
 		return nil
 	}
-	return f.send(ctx, n, func() error {
+	return f.send(n, func() error {
 		f.scratch = append(f.scratch[:0], lines...)
 		defer func() {
 			if cap(f.scratch) > maxScratch {
@@ -114,54 +104,22 @@ func (f *Feed) Send(ctx context.Context, lines []byte, n int) error {
 // SendTooLarge sends a line that the caller does not hold in full: prefix is how it
 // begins, length how long it is. It is refused, and counts as one line.
 func (f *Feed) SendTooLarge(ctx context.Context, prefix []byte, length int64) error {
-	return f.send(ctx, 1, func() error {
+	return f.send(1, func() error {
 		return f.session.SubmitTooLarge(ctx, prefix, length)
 	})
 }
 
-// send submits the next n lines until the queue takes them.
-func (f *Feed) send(ctx context.Context, n int, submit func() error) error {
+// send submits the next n lines.
+func (f *Feed) send(n int, submit func() error) error {
 	if f.session == nil {
 		return errOver
 	}
-	err := submit()
-	if errors.Is(err, sources.ErrQueueFull) {
-		err = f.again(ctx, submit)
-	}
-	if err != nil {
+	if err := submit(); err != nil {
 		f.Close() // it is not known which number the session would give to another line
 		return err
 	}
 	f.next += uint64(n)
 	return nil
-}
-
-// again submits lines that a full queue has turned away.
-func (f *Feed) again(ctx context.Context, submit func() error) error {
-	pause := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(firstPause), backoff.WithMaxInterval(maxPause), backoff.WithMaxElapsedTime(0))
-	for {
-		select {
-		case <-time.After(pause.NextBackOff()):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		if err := f.renew(ctx); err != nil {
-			return err
-		}
-		if err := submit(); !errors.Is(err, sources.ErrQueueFull) {
-			return err
-		}
-	}
-}
-
-// renew replaces a session that is of no more use. The new one begins when all that the
-// one before has taken is durable: of what was sent only the lines that were turned away
-// are missing then.
-func (f *Feed) renew(ctx context.Context) error {
-	f.Close()
-	_, err := f.open(ctx, f.next)
-	return err
 }
 
 // Settle waits until everything sent is durable. It fails as Send does.

@@ -267,25 +267,6 @@ func checkHas(t *testing.T, lines []sourcetest.Line, ids ...string) {
 	}
 }
 
-// A client that stalls in a body whose beginning a full queue has turned away hears that.
-func TestSlowClientOfFullQueue(t *testing.T) {
-	t.Parallel()
-	in := sourcetest.New()
-	defer in.Close()
-	r := start(t, in)
-	r.source.server.Load().answerWait = time.Second / 2
-	in.Fill()
-	event := fmt.Sprintf(`{"id":"","x":%q},`, strings.Repeat("x", 1000))
-	begin := "[" + strings.Repeat(event, maxBatchBytes/len(event)+100)
-	r.converse(func(nc net.Conn, heard *bufio.Reader) {
-		fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s", len(begin)+1000, begin)
-		line, err := heard.ReadString('\n')
-		if err != nil || !strings.Contains(line, " 503 ") {
-			t.Errorf("got the status %q (%v), want 503", line, err)
-		}
-	})
-}
-
 // Who comes when all places are taken gets that of a peer that keeps docket waiting.
 func TestMaxConnections(t *testing.T) {
 	t.Parallel()

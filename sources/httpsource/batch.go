@@ -26,7 +26,6 @@ type batch struct {
 	identity []byte // scratch
 
 	// The committer's, from when it has the batch.
-	first      uint64 // the number of the first event that is left
 	through    uint64 // once this number is durable, every event of the batch is
 	duplicates int
 	done       chan outcome
@@ -120,7 +119,6 @@ func (b *batch) identify(text []byte, p *Protocol) event {
 
 // number gives the events their numbers, and drops those that have one already.
 func (b *batch) number(l *known.Log) {
-	b.first = l.Next()
 	lines, events, start := b.lines[:0], b.events[:0], 0
 	for _, e := range b.events {
 		number, isNew := l.Add(e.id, e.plain)
@@ -140,23 +138,19 @@ func (b *batch) number(l *known.Log) {
 	}
 }
 
-// submit hands what number has left to the session, in the order of the numbers. On an
-// error left is the first of them that was not submitted.
-func (b *batch) submit(ctx context.Context, s sources.Session) (left uint64, err error) {
-	left = b.first
+// submit hands what number has left to the session, in the order of the numbers.
+func (b *batch) submit(ctx context.Context, s sources.Session) error {
 	if len(b.events) > 0 {
 		if err := s.Submit(ctx, b.lines); err != nil {
-			return left, err
+			return err
 		}
-		left += uint64(len(b.events))
 	}
 	for _, e := range b.tooLarge {
 		if err := s.SubmitTooLarge(ctx, e.prefix, e.length); err != nil {
-			return left, err
+			return err
 		}
-		left++
 	}
-	return left, s.CountDuplicates(ctx, b.duplicates)
+	return s.CountDuplicates(ctx, b.duplicates)
 }
 
 // finish tells whoever waits for the batch, which is theirs again.

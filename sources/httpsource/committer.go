@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/feed"
@@ -33,7 +32,6 @@ type committer struct {
 
 	known    *known.Log
 	session  sources.Session
-	over     *atomic.Bool // session has been closed
 	progress *progress
 	inbox    chan *batch
 	ended    chan struct{} // closed when no batch is taken any more
@@ -79,12 +77,8 @@ func (c *committer) opening(next uint64, evict func()) sources.Opening {
 
 // begin opens the session that the next events go to.
 func (c *committer) begin(ctx context.Context) error {
-	next, over := c.known.Next(), new(atomic.Bool)
-	session, acked, err := c.in.Open(ctx, c.opening(next, func() {
-		if !over.Load() { // otherwise it is this committer that opens the next
-			c.evict(errTakenOver)
-		}
-	}))
+	next := c.known.Next()
+	session, acked, err := c.in.Open(ctx, c.opening(next, func() { c.evict(errTakenOver) }))
 	if err != nil {
 		return err
 	}
@@ -92,7 +86,7 @@ func (c *committer) begin(ctx context.Context) error {
 		session.Close()
 		return fmt.Errorf("the queue has %d events of this source, %d of them unknown: another source uses its name", acked, acked-next+1)
 	}
-	c.session, c.over = session, over
+	c.session = session
 	return nil
 }
 
@@ -100,7 +94,7 @@ func (c *committer) begin(ctx context.Context) error {
 // error means that ctx is done or the exporter is stopping.
 func (c *committer) run(ctx context.Context, stop <-chan struct{}) error {
 	defer c.known.Close()
-	defer func() { c.session.Close() }() // the last one
+	defer c.session.Close()
 	defer close(c.ended)
 	for {
 		select {
@@ -156,8 +150,9 @@ func (c *committer) commit(ctx context.Context, group []*batch) error {
 		return nil
 	}
 	for i, b := range group {
-		if left, err := b.submit(ctx, c.session); err != nil {
-			return c.undo(ctx, group[i:], left, err)
+		if err := b.submit(ctx, c.session); err != nil {
+			finish(group[i:], errStopping)
+			return err
 		}
 		b.finish(nil)
 	}
@@ -169,20 +164,6 @@ func (c *committer) writeDown() bool {
 	err := c.known.Sync()
 	c.knownErr(err)
 	return err == nil
-}
-
-// undo takes back the numbers from left on, which the queue did not take.
-func (c *committer) undo(ctx context.Context, group []*batch, left uint64, cause error) error {
-	if !errors.Is(cause, sources.ErrQueueFull) {
-		finish(group, errStopping)
-		return cause
-	}
-	c.known.Cut(left)
-	finish(group, cause)
-	// What was submitted before must be settled before the numbers go on behind it.
-	c.over.Store(true)
-	c.session.Close()
-	return c.begin(ctx)
 }
 
 func finish(group []*batch, err error) {

@@ -246,49 +246,6 @@ func batchOf(t *testing.T, body string) *batch {
 	return b
 }
 
-// What is recognised is answered and counted, although the queue turns away what shares
-// the sync with it. That is not taken for known after a crash, although its number was
-// given again.
-func TestQueueFullInGroup(t *testing.T) {
-	t.Parallel()
-	in := sourcetest.New()
-	defer in.Close()
-	dir := t.TempDir()
-	c, _ := openCommitter(t, &watchful{in, func(lines []byte) {
-		if bytes.Contains(lines, []byte(`"c"`)) {
-			in.Fill()
-		}
-	}}, dir)
-	commit := func(group ...*batch) (errs []error) {
-		t.Helper()
-		if err := c.commit(t.Context(), group); err != nil {
-			t.Fatal(err)
-		}
-		for _, b := range group {
-			errs = append(errs, (<-b.done).err)
-		}
-		return errs
-	}
-	commit(batchOf(t, eventsOf("a")))
-	errs := commit(batchOf(t, eventsOf("a", "b", "a")), batchOf(t, eventsOf("c")))
-	if errs[0] != nil || !errors.Is(errs[1], sources.ErrQueueFull) {
-		t.Errorf("got the answers %v, want none and a full queue", errs)
-	}
-	if in.Known() != 2 {
-		t.Errorf("got %d duplicates, want 2", in.Known())
-	}
-	in.Drain()
-	commit(batchOf(t, "[1]")) // under the number that was that of "c"
-	if err := c.session.Settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	c.session.Close() // a crash
-
-	r := start(t, in, func(o *options) { o.dir = dir })
-	r.mustPost(eventsOf("c"))
-	checkIDs(t, in.Lines(), "a", "b", "c")
-}
-
 func snapshot(t *testing.T, dir string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, "known"))

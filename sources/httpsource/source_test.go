@@ -120,41 +120,6 @@ func TestLate(t *testing.T) {
 	checkIDs(t, in.Lines(), "a", "b")
 }
 
-// A queue that is full and refuses: 503 at once, the numbers are used again, and nothing
-// is taken for stored.
-func TestQueueFull(t *testing.T) {
-	t.Parallel()
-	in := sourcetest.New()
-	defer in.Close()
-	dir := t.TempDir()
-	r := start(t, in, func(o *options) { o.dir = dir })
-	r.mustPost(eventsOf("a"))
-	in.Fill()
-	for range 3 {
-		status, text := r.post(eventsOf("b", "a", "c"))
-		if status != http.StatusServiceUnavailable || text != "the queue is full" {
-			t.Fatalf("got the answer %d %q, want 503", status, text)
-		}
-	}
-	if trouble := r.source.Report().Trouble; trouble != "" {
-		t.Errorf("got the trouble %q: the queue has its own", trouble)
-	}
-	in.Drain()
-	r.mustPost(eventsOf("d"))
-	r.mustPost(eventsOf("b", "a", "c"))
-	checkIDs(t, in.Lines(), "a", "b", "c", "d")
-	for i, l := range in.Lines() {
-		if l.Number != uint64(i+1) {
-			t.Errorf("got the number %d for line %d: numbers must not be skipped", l.Number, i+1)
-		}
-	}
-	r.end()
-
-	again := start(t, in, func(o *options) { o.dir = dir })
-	again.mustPost(eventsOf("c", "d", "e"))
-	checkIDs(t, in.Lines(), "a", "b", "c", "d", "e")
-}
-
 // Events that the intake refuses are handled: the body is answered well.
 func TestRefusedEvents(t *testing.T) {
 	t.Parallel()

@@ -41,7 +41,7 @@ type Intake struct {
 	acked   map[string]uint64
 	live    map[string]*session
 	known   int // lines that were recognised and not stored again
-	turned  int // calls of Submit that the full queue has turned away
+	waits   int // calls of Submit that wait because the queue is full
 }
 
 type pending struct {
@@ -137,18 +137,17 @@ func (in *Intake) take(n int) (s *session, r sources.Receipt, lines []Line) {
 	return s, r, lines
 }
 
-// Fill makes the queue full: from now on Submit decides nothing and returns
-// sources.ErrQueueFull, until Drain.
+// Fill makes the queue full: from now on Submit waits, until Drain.
 func (in *Intake) Fill() { in.update(func() { in.full = true }) }
 
 // FillAfter is Fill once n lines more were taken, in the same moment.
 func (in *Intake) FillAfter(n int) { in.update(func() { in.room = n }) }
 
-// TurnedAway is the number of calls of Submit that were told that the queue is full.
-func (in *Intake) TurnedAway() int {
+// Waiting is the number of calls of Submit that wait because the queue is full.
+func (in *Intake) Waiting() int {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.turned
+	return in.waits
 }
 
 // Drain undoes Fill.
@@ -289,12 +288,29 @@ func (s *session) submit(ctx context.Context, texts []string, refused sources.Re
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	for {
+		taken, err := s.take(texts, refused)
+		if taken || err != nil {
+			return err
+		}
+		s.in.update(func() { s.in.waits++ })
+		err = s.in.Wait(ctx, func() bool {
+			s.in.mu.Lock()
+			defer s.in.mu.Unlock()
+			return s.in.crashed || !s.in.full
+		})
+		s.in.update(func() { s.in.waits-- })
+		if err != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// take takes lines, unless the queue is full.
+func (s *session) take(texts []string, refused sources.Reason) (taken bool, err error) {
 	crashed, held, full := false, false, false
 	s.in.update(func() {
 		if crashed, held, full = s.in.crashed, s.in.held, s.in.full; crashed || full {
-			if !crashed {
-				s.in.turned++
-			}
 			return
 		}
 		for _, text := range texts {
@@ -317,13 +333,11 @@ func (s *session) submit(ctx context.Context, texts []string, refused sources.Re
 	})
 	switch {
 	case crashed:
-		return ErrCrashed
-	case full:
-		return sources.ErrQueueFull
-	case !held:
+		return false, ErrCrashed
+	case !full && !held:
 		s.in.wg.Go(func() { s.in.Settle(-1) })
 	}
-	return nil
+	return !full, nil
 }
 
 func (s *session) Settle(ctx context.Context) error {

@@ -24,11 +24,6 @@ const (
 	// does not read them is left. Before the end there is no such limit: a
 	// stalled producer costs one goroutine and its buffers.
 	linger = 30 * time.Second
-	// stallTime is how long no line of a connection becomes durable before its producer is
-	// told why, if that is known: beyond what a commit takes on a slow disk.
-	stallTime = 2 * time.Second
-	// stallLook is between two looks whether lines are settled.
-	stallLook = stallTime / 4
 )
 
 // answers is the way back to one producer: it turns receipts into lines and
@@ -43,7 +38,6 @@ type answers struct {
 	nc   net.Conn
 	raw  syscall.RawConn // of nc; nil where a write is more than a system call
 	room chan struct{}   // to the reader: there may be room
-	why  func() string   // see sources.Explainer
 	done chan struct{}   // closed when no more answers will be written
 
 	mu        sync.Mutex
@@ -57,17 +51,11 @@ type answers struct {
 	ending    bool              // no more lines will be submitted
 	ended     bool              // nothing more will be settled: write what is owed and end
 	closing   []byte            // the very last line
-	stall     *time.Timer       // runs explain while lines are not settled; nil until the first
-	watched   bool              // the timer runs
-	before    uint64            // settled, when explain ran last
-	still     int               // looks since then at which it was the same
-	waiting   string            // why lines are not settled, as the producer is to be told next
-	told      string            // the same as it was told last, since a line was settled
 	failed    bool              // the producer takes no answers any more
 }
 
 // newAnswers returns the answers to lines numbered from next on.
-func newAnswers(nc net.Conn, next uint64, why func() string) *answers {
+func newAnswers(nc net.Conn, next uint64) *answers {
 	var raw syscall.RawConn
 	switch nc := nc.(type) {
 	case *net.UnixConn:
@@ -77,7 +65,6 @@ func newAnswers(nc net.Conn, next uint64, why func() string) *answers {
 	}
 	return &answers{
 		nc:        nc,
-		why:       why,
 		raw:       raw,
 		room:      make(chan struct{}, 1),
 		done:      make(chan struct{}),
@@ -188,57 +175,7 @@ func (a *answers) tryReserve(n int) bool {
 		return false
 	}
 	a.submitted += uint64(n)
-	if !a.watched {
-		a.watch()
-	}
 	return true
-}
-
-// watch has explain look at the lines that are not settled later. a.mu must be held.
-func (a *answers) watch() {
-	a.watched = true
-	if a.stall == nil {
-		a.stall = time.AfterFunc(stallLook, a.explain)
-	} else {
-		a.stall.Reset(stallLook)
-	}
-}
-
-// explain tells the producer why no line was settled for stallTime, once for each reason
-// until one is.
-func (a *answers) explain() {
-	why := ""
-	if a.stalled() {
-		why = a.why()
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.watched = false
-	if a.ended || a.failed || a.submitted <= a.settled {
-		return
-	}
-	if why != "" && why != a.told && a.settled == a.before {
-		a.waiting, a.told = why, why
-		a.wake()
-	}
-	a.watch()
-}
-
-// stalled reports whether no line was settled for stallTime.
-func (a *answers) stalled() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.still++; a.settled > a.before {
-		a.before, a.still, a.told = a.settled, 0, ""
-	}
-	return time.Duration(a.still)*stallLook >= stallTime
-}
-
-// last is the number of the last line that was reserved.
-func (a *answers) last() uint64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.submitted
 }
 
 // expire bounds the writes to a producer that does not read. It is called
@@ -254,9 +191,6 @@ func (a *answers) expire() {
 func (a *answers) finish(closing []byte) {
 	a.mu.Lock()
 	a.ended, a.closing = true, closing
-	if a.stall != nil {
-		a.stall.Stop()
-	}
 	a.wake()
 	a.mu.Unlock()
 	<-a.done
@@ -310,9 +244,9 @@ func (a *answers) appendOwed(buf []byte) []byte {
 	} else if a.refused[0].Number <= a.settled {
 		return buf
 	}
-	if a.owed || a.waiting != "" {
-		buf = stream.Ack{Through: a.settled, Waiting: a.waiting}.Append(buf)
-		a.owed, a.waiting = false, ""
+	if a.owed {
+		buf = stream.Ack{Through: a.settled}.Append(buf)
+		a.owed = false
 	}
 	if a.ended {
 		buf, a.closing = append(buf, a.closing...), nil

@@ -4,11 +4,7 @@ import (
 	"bufio"
 	"net"
 	"path/filepath"
-	"slices"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/docket-export/docket/decision/stream"
 	"github.com/docket-export/docket/sources"
@@ -44,7 +40,7 @@ func (a *answers) isWriting() bool {
 func TestLoneAckIsWrittenAtOnce(t *testing.T) {
 	t.Parallel()
 	ours, theirs := socketPair(t)
-	a := newAnswers(ours, 1, func() string { return "" })
+	a := newAnswers(ours, 1)
 	replies := bufio.NewReader(theirs)
 	for n := uint64(1); n <= 100; n++ {
 		a.receive(sources.Receipt{Through: n, Lines: 1, Alone: true})
@@ -63,7 +59,7 @@ func TestLoneAckIsWrittenAtOnce(t *testing.T) {
 func TestLoneAckDoesNotWait(t *testing.T) {
 	t.Parallel()
 	ours, theirs := socketPair(t)
-	a := newAnswers(ours, 1, func() string { return "" })
+	a := newAnswers(ours, 1)
 	n := uint64(0)
 	for !a.isWriting() { // until the kernel has no room for another ack
 		n++
@@ -92,7 +88,7 @@ func TestLoneAckDoesNotWait(t *testing.T) {
 func TestRefusalsOfADeadConnectionAreForgotten(t *testing.T) {
 	t.Parallel()
 	ours, theirs := socketPair(t)
-	a := newAnswers(ours, 1, func() string { return "" })
+	a := newAnswers(ours, 1)
 	refuse := func(from, to uint64) {
 		var r sources.Receipt
 		for n := from; n <= to; n++ {
@@ -123,65 +119,4 @@ func readLine(t *testing.T, r *bufio.Reader) string {
 		t.Fatal(err)
 	}
 	return line
-}
-
-// A producer whose lines are not durable for 2 s is told why, if that is known: once for each
-// reason until a line is.
-func TestStallIsExplained(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ours, theirs := net.Pipe()
-		var why atomic.Value // of a func() string
-		because := func(reason string) { why.Store(func() string { return reason }) }
-		because("")
-		a := newAnswers(ours, 1, func() string { return why.Load().(func() string)() })
-		lines := make(chan string, 10)
-		go func() {
-			defer close(lines)
-			for replies := bufio.NewScanner(theirs); replies.Scan(); {
-				lines <- replies.Text()
-			}
-		}()
-		within := func(d time.Duration, want ...string) {
-			t.Helper()
-			time.Sleep(d)
-			synctest.Wait()
-			var got []string
-			for len(lines) > 0 {
-				got = append(got, <-lines)
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("within %s: got %q, want %q", d, got, want)
-			}
-		}
-		within(time.Hour) // a producer that is idle does not wait
-		if !a.tryReserve(3) {
-			t.Fatal("got no room for three lines")
-		}
-		within(time.Hour)
-		because(stream.QueueFull)
-		within(stallTime, `{"ack":0,"waiting":"QueueFull"}`)
-		within(time.Hour)
-		a.receive(sources.Receipt{Through: 1, Lines: 1})
-		within(stallTime, `{"ack":1}`)
-		within(stallLook, `{"ack":1,"waiting":"QueueFull"}`)
-		because(stream.DiskFails)
-		within(stallLook, `{"ack":1,"waiting":"DiskFails"}`)
-		a.receive(sources.Receipt{Through: 3, Lines: 2})
-		within(time.Hour, `{"ack":3}`)
-		if !a.tryReserve(2) {
-			t.Fatal("got no room for two lines")
-		}
-		why.Store(func() string { // which comes too late
-			a.receive(sources.Receipt{Through: 4, Lines: 1})
-			return stream.QueueFull
-		})
-		within(stallTime, `{"ack":4}`)
-		why.Store(func() string {
-			a.finish(nil)
-			return stream.QueueFull
-		})
-		within(time.Hour)
-		ours.Close()
-		<-lines
-	})
 }

@@ -45,7 +45,6 @@ type conn struct {
 	greeted bool            // acknowledged mode: the producer has said hello
 	session sources.Session // nil until the intake has opened one
 	answers *answers        // nil until then, and in plain mode
-	acked   uint64          // what the hello was answered: lines up to it are known
 	looking bool            // the last look has begun
 }
 
@@ -204,7 +203,7 @@ func (c *conn) open(first []byte) error {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.stop, func() { cancel(errStopping) })()
-	a := newAnswers(c.nc, hello.Next, c.server.waiting)
+	a := newAnswers(c.nc, hello.Next)
 	o.Producer, o.Next, o.Evict, o.Settled = hello.Producer, hello.Next, c.evict, a.receive
 	o.Drained = func(ctx context.Context) error { return a.drain(ctx, c.stop) }
 	session, acked, err := c.server.intake.Open(ctx, o)
@@ -217,7 +216,7 @@ func (c *conn) open(first []byte) error {
 		}
 		return c.because(err)
 	}
-	c.session, c.answers, c.acked = session, a, acked
+	c.session, c.answers = session, a
 	a.start(acked)
 	return nil
 }
@@ -237,9 +236,7 @@ func (c *conn) submit(lines []byte, length int64) error {
 			return err
 		}
 	}
-	// It stores nothing, so a full queue takes it, unless a gap in front of it must be
-	// told of.
-	return c.untaken(c.session.SubmitTooLarge(c.ctx, lines[:c.lines.limit], length), 1)
+	return c.because(c.session.SubmitTooLarge(c.ctx, lines[:c.lines.limit], length))
 }
 
 // submitNumbered hands over lines of acknowledged mode, as many at once as may
@@ -254,7 +251,7 @@ func (c *conn) submitNumbered(lines []byte) error {
 			if err := c.answers.reserve(c.ctx, c.stop, count); err != nil {
 				return err
 			}
-			if err := c.untaken(c.session.Submit(c.ctx, lines[:size:size]), count); err != nil {
+			if err := c.because(c.session.Submit(c.ctx, lines[:size:size])); err != nil {
 				return err
 			}
 		}
@@ -264,15 +261,6 @@ func (c *conn) submitNumbered(lines []byte) error {
 		lines = lines[size:]
 	}
 	return nil
-}
-
-// untaken returns the error of submitting the last count lines that have a number as
-// the reason to end.
-func (c *conn) untaken(err error, count int) error {
-	if c.answers != nil && errors.Is(err, sources.ErrQueueFull) {
-		return queueFull{max(c.answers.last()-uint64(count), c.acked) + 1}
-	}
-	return c.because(err)
 }
 
 // cut returns the size of the lines that can be submitted together, and how many
@@ -324,11 +312,8 @@ func (c *conn) finish(end error) {
 		c.session.Close()
 	}
 	var closing []byte
-	if full, ok := errors.AsType[queueFull](end); ok {
-		closing = stream.Refused{Seq: full.number, Reason: string(sources.QueueFull), Detail: full.Error()}.Append(nil)
-	}
 	if reason := reasonFor(end); reason != "" {
-		closing = stream.Closing{Reason: reason}.Append(closing)
+		closing = stream.Closing{Reason: reason}.Append(nil)
 	}
 	if c.answers != nil {
 		c.answers.finish(closing)

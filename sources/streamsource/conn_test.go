@@ -6,10 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/docket-export/docket/decision/stream"
-	"github.com/docket-export/docket/sources"
-	"github.com/docket-export/docket/sources/sourcetest"
 )
 
 func TestPlain(t *testing.T) {
@@ -299,39 +295,6 @@ func TestRefusalsThatNobodyReads(t *testing.T) {
 	p.expectAck(lines)
 	if err := <-sent; err != nil {
 		t.Errorf("send: %v", err)
-	}
-}
-
-// A producer that a full queue has turned away is told which line was the first that it
-// did not take, however long that line is, and lines that were known do not count.
-func TestTheLineThatAFullQueueHasNotTaken(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		known int // lines
-		lines string
-		want  uint64
-	}{
-		"the second":              {1, "{\"a\":2}\n", 2},
-		"over the limit":          {1, "{\"a\":\"" + strings.Repeat("x", testLimit) + "\"}\n", 2},
-		"the first of several":    {0, "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n", 1},
-		"behind what it has sent": {2, "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n", 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := start(t, testLimit)
-			next := test.known + 1
-			for n := range test.known {
-				r.Restore([]sourcetest.Line{{Producer: "p", Number: uint64(n + 1)}})
-			}
-			if strings.Count(test.lines, "\n") > 1 {
-				next = 1
-			}
-			r.Fill()
-			p := r.hello("p", next, test.known)
-			p.send(test.lines)
-			p.expect(strings.TrimSuffix(string(stream.Refused{Seq: test.want, Reason: string(sources.QueueFull), Detail: errQueueFull.Error()}.Append(nil)), "\n"))
-			p.expectClosing(errQueueFull.Error())
-		})
 	}
 }
 

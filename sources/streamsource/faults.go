@@ -18,16 +18,8 @@ const (
 	errStopping  farewell = "the exporter is stopping"
 	errTakenOver farewell = "another connection of this producer has taken over"
 	errNoIntake  farewell = "the exporter takes no lines at the moment"
-	errQueueFull farewell = "the queue is full: connect again later"
 	errCrowded   farewell = "another user or certificate needs a place, and this connection was idle for longest: connect again"
 )
-
-// queueFull is errQueueFull, met by the line of that number. The producer is told
-// the number too, but does not have to read it: its position has not moved.
-type queueFull struct{ number uint64 }
-
-func (f queueFull) Error() string { return errQueueFull.Error() }
-func (f queueFull) Unwrap() error { return errQueueFull }
 
 // fault is a farewell that is the producer's own doing. It is told in plain mode
 // too, and logged.

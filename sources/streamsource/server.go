@@ -88,14 +88,6 @@ func newServer(env sources.Env, in sources.Intake, g gate) *server {
 	}
 }
 
-// waiting is why no line becomes durable now, as far as the intake knows.
-func (s *server) waiting() string {
-	if e, ok := s.intake.(sources.Explainer); ok {
-		return e.Waiting()
-	}
-	return ""
-}
-
 // connections is the number of producers connected now.
 func (s *server) connections() int { return s.seats.len() + s.shaking.len() }
 

@@ -257,7 +257,7 @@ func TestWhatIsLostIsCounted(t *testing.T) {
 		// All of it is there at the first look: a file that is seen empty cannot be told from the next.
 		b.write(lines(records("a", 3000)...) + strings.Repeat("{\"more\":1}\n", 1<<16))
 		b.start()
-		b.await("a part of it read", func() bool { return b.in.TurnedAway() > 0 })
+		b.await("a part of it read", func() bool { return b.in.Waiting() > 0 })
 		if err := os.WriteFile(b.path, []byte("{}\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/adminclient"
 	"github.com/docket-export/docket/exporter/queue/inspect"
@@ -15,23 +14,18 @@ import (
 // AdminFlags say which running docket a command asks.
 type AdminFlags struct {
 	ConfigFlags
-	Admin     string // its address; empty: over the socket of the configured queue
-	TokenFile string
+	Admin string // its address; empty: over the socket of the configured queue
 }
 
-// Add adds the flags to cmd.
-func (f *AdminFlags) Add(cmd *cobra.Command) {
-	f.ConfigFlags.Add(cmd)
+// AddAddress adds the flag for a docket whose socket is out of reach. Over its address docket
+// answers only public requests.
+func (f *AdminFlags) AddAddress(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Admin, "admin", "", "address of the admin endpoint of a running docket, instead of its socket")
-	cmd.Flags().StringVar(&f.TokenFile, "token-file", "", "file with the admin token (default admin.tokenFile of the configuration)")
 }
 
 // Check refuses flags that contradict each other.
 func (f *AdminFlags) Check() error {
-	switch {
-	case f.Admin == "" && f.TokenFile != "":
-		return errors.New("--token-file needs --admin: the socket of the queue asks for no token")
-	case f.Admin != "" && f.Data != "":
+	if f.Admin != "" && f.Data != "" {
 		return errors.New("--admin and --data exclude each other: both say where docket is")
 	}
 	return nil
@@ -45,40 +39,13 @@ func (f *AdminFlags) Client() (*adminclient.Client, error) {
 		return nil, err
 	}
 	if f.Admin != "" {
-		token, err := f.token()
-		if err != nil {
-			return nil, err
-		}
-		return adminclient.ForAddress(f.Admin, token), nil
+		return adminclient.ForAddress(f.Admin), nil
 	}
 	directory, admin, err := f.whereabouts()
 	if err != nil {
 		return nil, err
 	}
-	// Over the socket docket asks for no token, and elsewhere it says that it wants one.
-	token, _ := readToken(admin.TokenFile)
-	return adminclient.ForEither(directory, admin.Address, token), nil
-}
-
-// token is that for --admin, empty when none is known.
-func (f *AdminFlags) token() (string, error) {
-	file := config.SecretFile(f.TokenFile)
-	if file == "" && f.File != "" {
-		_, admin, err := f.whereabouts()
-		if err != nil {
-			return "", err
-		}
-		file = admin.TokenFile
-	}
-	token, err := readToken(file)
-	return token, Failed(err)
-}
-
-func readToken(file config.SecretFile) (string, error) {
-	if file == "" {
-		return "", nil
-	}
-	return file.Read()
+	return adminclient.ForEither(directory, admin.Address), nil
 }
 
 // Find returns a client as Client does. While no docket works on the queue, it returns the

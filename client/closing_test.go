@@ -16,8 +16,11 @@ import (
 	"github.com/docket-export/docket/decision/stream"
 )
 
+// closes is no reason for a refusal: the exporter takes no lines.
+const closes = "the exporter takes no lines at the moment"
+
 // scriptedExporter is in the bubble of the test. judge says why a line is refused;
-// nothing when it is not. QueueFull closes the connection, as the exporter does.
+// nothing when it is not. With closes it closes the connection instead.
 func scriptedExporter(t *testing.T, judge func(text string) (reason string)) (config Config, stored func() []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -46,15 +49,14 @@ func scriptedExporter(t *testing.T, judge func(text string) (reason string)) (co
 			case "":
 				lines = append(lines, text)
 				acked = n
-			case stream.QueueFull:
-				reply = stream.Refused{Seq: n, Reason: reason}.Append(nil)
-				reply = stream.Closing{Reason: "the queue is full"}.Append(reply)
+			case closes:
+				reply = stream.Closing{Reason: closes}.Append(nil)
 			default:
 				reply = stream.Refused{Seq: n, Reason: reason}.Append(nil)
 				acked = n
 			}
 			mu.Unlock()
-			if _, err := nc.Write(reply); err != nil || reason == stream.QueueFull {
+			if _, err := nc.Write(reply); err != nil || reason == closes {
 				return
 			}
 		}
@@ -73,22 +75,22 @@ func scriptedExporter(t *testing.T, judge func(text string) (reason string)) (co
 	}
 }
 
-// fullExporter refuses the first lines because its queue is full.
-func fullExporter(t *testing.T, refusals int) (config Config, stored func() []string) {
+// closingExporter closes the connection at the first lines.
+func closingExporter(t *testing.T, closings int) (config Config, stored func() []string) {
 	t.Helper()
 	return scriptedExporter(t, func(string) string {
-		if refusals--; refusals >= 0 {
-			return stream.QueueFull
+		if closings--; closings >= 0 {
+			return closes
 		}
 		return ""
 	})
 }
 
-// A full queue at the exporter is not a loss: the records are sent again, later,
-// and the log says so once.
-func TestQueueFullIsTriedAgain(t *testing.T) {
+// An exporter that takes no lines is not a loss: the records are sent again, later, and the
+// log says so once.
+func TestClosedConnectionIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		config, stored := fullExporter(t, 20)
+		config, stored := closingExporter(t, 20)
 		var log strings.Builder
 		config.Log = slog.New(slog.NewTextHandler(&log, nil))
 		c, err := New(config)
@@ -122,23 +124,23 @@ func TestQueueFullIsTriedAgain(t *testing.T) {
 		if st := c.Stats(); st.Refused != 0 || st.Stored != 6 || len(st.Lost) != 0 {
 			t.Errorf("Stats: got %+v, want 6 stored", st)
 		}
-		if got := log.String(); strings.Count(got, "the queue is full") != 1 || strings.Count(got, "again") != 1 {
-			t.Errorf("log: got\n%s\nwant that the queue is full, and that it is over, once each", got)
+		if got := log.String(); strings.Count(got, closes) != 1 || strings.Count(got, "again") != 1 {
+			t.Errorf("log: got\n%s\nwant why it is closed, and that it is over, once each", got)
 		}
 	})
 }
 
-func TestLogSaysThatTheQueueIsFull(t *testing.T) {
+func TestLogSaysWhyItIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		config, _ := fullExporter(t, 1<<30)
+		config, _ := closingExporter(t, 1<<30)
 		c, err := New(config)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := c.Log(ctx, record(decision.Deny, 5)); err == nil || !strings.Contains(err.Error(), "the queue is full") {
-			t.Errorf("Log: got %v, want that the queue is full", err)
+		if err := c.Log(ctx, record(decision.Deny, 5)); err == nil || !strings.Contains(err.Error(), closes) {
+			t.Errorf("Log: got %v, want why it is closed", err)
 		}
 		if left, _ := c.Close(ctx); left != 1 {
 			t.Errorf("Close: got %d left, want 1", left)
