@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/internal/disk"
-	"github.com/docket-export/docket/sinks/filesink/manifest"
 	"github.com/docket-export/docket/sinks/filesink/verify"
 )
 
@@ -18,7 +17,7 @@ var seqPattern = regexp.MustCompile(`"seq":(\d+)`)
 // listed returns the seqs of the records that whoever searches dir finds.
 func listed(t *testing.T, dir string) (seqs []uint64, problems []string) {
 	t.Helper()
-	c, err := verify.Open(dir, func() (manifest.Position, bool, error) { return ReadPosition(dir) })
+	c, err := verify.Open(dir)
 	if errors.Is(err, verify.ErrNoExport) {
 		return nil, nil // nothing was written yet
 	}
@@ -36,7 +35,7 @@ func listed(t *testing.T, dir string) (seqs []uint64, problems []string) {
 			t.Fatal(err)
 		}
 		text, err := io.ReadAll(r)
-		if err != nil {
+		if err != nil && !(c.Files[i].Unfinished && errors.Is(err, io.ErrUnexpectedEOF)) {
 			t.Fatal(err)
 		}
 		if err := r.Close(); err != nil {

@@ -132,7 +132,6 @@ func (v *verifier) checkActive(p manifest.Position) (*Break, error) {
 	if c.hash != e.SHA256 {
 		return active.breakOf(ActiveDamaged, hashText(e.SHA256, e.Bytes), hashText(c.hash, c.size)), nil
 	}
-	v.activeSums = c.sums
 	v.report.Active = &Active{
 		File: e.Name, Queue: e.Queue, Bytes: e.Bytes, Records: e.Records, FirstSeq: e.FirstSeq, LastSeq: e.LastSeq, Checked: true,
 	}

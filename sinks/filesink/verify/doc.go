@@ -54,14 +54,6 @@
 // before and after the position. So a file that is finished or removed during the run is no
 // break, and a line that is being written is left for the next run.
 //
-// # Reading what was proven
-//
-// An attacker who can write to the directory can exchange files behind the proof. So Prove keeps
-// the SHA-256 of each megabyte's end as it passes, 32 bytes of memory for each, and a reader of
-// its Contents hashes again: it returns no part of a file before the hash up to there is the one
-// that was proven. The records that no anchor vouches for are not part of the Contents. Open lists
-// the same files without any proof.
-//
 // # Cost
 //
 // Run makes one pass over the files, one file more at a time than there are processors, so

@@ -143,9 +143,6 @@ func (v *verifier) result(j *job) error {
 			return nil
 		}
 		f.proven = true
-		if v.keep {
-			f.sums = j.found.sums
-		}
 		if !f.removed {
 			v.count(f.entry)
 		}

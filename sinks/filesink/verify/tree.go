@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -23,6 +24,9 @@ const (
 	// root of one. Only its owner may look into it.
 	lostAndFound = "lost+found"
 )
+
+// activeNames are those that the unfinished file may have.
+var activeNames = []string{activeFile, activeFile + ".gz", activeFile + ".zst"}
 
 // tree is what lay in the directory before the manifest was read.
 type tree struct {
@@ -59,7 +63,7 @@ func (t *tree) add(name string, d fs.DirEntry) error {
 	case name == manifest.FileName, name == newManifest, name == lockName:
 		return nil
 	case strings.HasPrefix(name, activePrefix):
-		if strings.HasPrefix(name, activeFile) {
+		if slices.Contains(activeNames, name) {
 			t.active = append(t.active, name)
 		}
 		return nil

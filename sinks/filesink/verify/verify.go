@@ -68,39 +68,22 @@ var ErrWhichSink = errors.New("the checkpoints are of several exports that begin
 // the export could not be read to its end; the report is then worthless. Run returns
 // promptly once ctx is done.
 func Run(ctx context.Context, dir string, o Options) (Report, error) {
-	r, _, err := run(ctx, dir, o, false)
-	return r, err
-}
-
-// Prove does what Run does. If the verdict is Proven, it also returns the records that an
-// anchor vouches for, and the caller closes them; otherwise it returns no Contents. Readers
-// of the Contents return only what was proven, whatever happens to the directory.
-func Prove(ctx context.Context, dir string, o Options) (Report, *Contents, error) {
-	return run(ctx, dir, o, true)
-}
-
-func run(ctx context.Context, dir string, o Options, keep bool) (r Report, c *Contents, err error) {
 	root, err := openRoot(dir)
 	if err != nil {
-		return Report{}, nil, err
+		return Report{}, err
 	}
-	defer func() {
-		if c == nil {
-			_ = root.Close() // nothing was written through it
-		}
-	}()
+	defer root.Close() // nothing was written through it
 	ctx, cancel := context.WithCancel(ctx)
 	v := newVerifier(ctx, root, o)
-	v.keep = keep
 	defer v.wait()
 	defer cancel()
 	if err := v.run(); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return Report{}, nil, fmt.Errorf("export %s: %w", dir, err)
+		return Report{}, fmt.Errorf("export %s: %w", dir, err)
 	}
-	return v.report, v.contents, nil
+	return v.report, nil
 }
 
 func openRoot(dir string) (*os.Root, error) {
@@ -135,10 +118,6 @@ type verifier struct {
 	known    bool     // position is
 	active   *os.File // the unfinished file that position names; nil: none
 
-	keep       bool // contents are asked for
-	contents   *Contents
-	activeSums []manifest.Hash // of the unfinished file
-
 	checkpoints checkpoints
 	anchored    uint64             // the newest line that an anchor names; 0: none
 	removals    map[string]*listed // files that a line behind it says are removed
@@ -154,7 +133,6 @@ type listed struct {
 	missing *Break          // why it is not there, unless a later line says that it was removed
 	proven  bool
 	removed bool
-	sums    []manifest.Hash // as those of content, where they are kept
 }
 
 func newVerifier(ctx context.Context, root *os.Root, o Options) *verifier {
@@ -171,7 +149,7 @@ func newVerifier(ctx context.Context, root *os.Root, o Options) *verifier {
 	return v
 }
 
-func (v *verifier) run() (err error) {
+func (v *verifier) run() error {
 	if err := v.open(); err != nil {
 		return err
 	}
@@ -209,10 +187,7 @@ func (v *verifier) run() (err error) {
 	if v.known && v.position.Last > 0 {
 		v.report.End = Place{v.position.Queue, v.endOf(v.position.Queue)}
 	}
-	if v.keep && v.report.Verdict() == Proven {
-		v.contents, err = v.proven()
-	}
-	return err
+	return nil
 }
 
 // open looks at the directory before anything of the manifest is known.
