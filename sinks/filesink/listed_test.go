@@ -72,7 +72,7 @@ func checkListed(t *testing.T, seqs []uint64, accepted uint64, when string) {
 	}
 }
 
-// Whatever the sink is at, an export shows each record once and in order.
+// Whatever the sink is at, an export shows each record once and in order, and is not broken.
 func TestListedAtEveryStep(t *testing.T) {
 	for _, compression := range []Compression{None, Gzip, Zstd} {
 		dir := t.TempDir()
@@ -85,6 +85,9 @@ func TestListedAtEveryStep(t *testing.T) {
 			checkListed(t, seqs, accepted, "before "+change+" of "+path)
 			if len(problems) > 0 {
 				t.Fatalf("before %s of %s: got %q", change, path, problems)
+			}
+			if b := breakIn(t, dir); b != nil {
+				t.Fatalf("before %s of %s: got %+v", change, path, b)
 			}
 			return nil
 		}))
@@ -128,5 +131,8 @@ func TestListedBeside(t *testing.T) {
 			t.Fatalf("got %q", problems)
 		}
 		checkListed(t, seqs, known, "beside")
+		if b := breakIn(t, dir); b != nil {
+			t.Fatalf("beside: got %+v", b)
+		}
 	}
 }

@@ -290,10 +290,10 @@ func isFinishedName(name string) bool {
 }
 
 // listActive takes the unfinished file.
-func (c *Contents) listActive(names []string) {
+func (c *Contents) listActive(found []active) {
 	c.keepActive(nil)
-	for _, name := range names {
-		f, info, err := open(c.root, name)
+	for _, a := range found {
+		f, info, err := open(c.root, a.name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -303,7 +303,7 @@ func (c *Contents) listActive(names []string) {
 		}
 		c.keepActive(f)
 		if info.Size() > 0 {
-			c.Files = append(c.Files, File{Name: name, Bytes: info.Size(), Unfinished: true})
+			c.Files = append(c.Files, File{Name: a.name, Bytes: info.Size(), Unfinished: true})
 		}
 		return
 	}
