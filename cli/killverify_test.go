@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/cli/internal/command"
-	"github.com/docket-export/docket/sinks/filesink"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 	"github.com/docket-export/docket/sinks/filesink/verify"
 )
@@ -47,10 +46,7 @@ admin: {address: "ADMIN"}
 				t.Fatal(err)
 			}
 		}
-		r, err := verify.Run(t.Context(), export, verify.Options{
-			Checkpoints: list,
-			Position:    func() (manifest.Position, bool, error) { return filesink.ReadPosition(export) },
-		})
+		r, err := verify.Run(t.Context(), export, verify.Options{Checkpoints: list})
 		if err != nil {
 			t.Fatal(err)
 		}

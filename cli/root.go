@@ -64,7 +64,7 @@ Try it in two terminals:
 		retrycmd.New(kinds),
 		deadlettercmd.New(kinds),
 		querycmd.New(kinds),
-		verifycmd.New(kinds),
+		verifycmd.New(),
 		verifycmd.NewKeygen(),
 		kubernetescmd.New(kinds),
 		versioncmd.New(),

@@ -19,8 +19,6 @@ type filePart struct {
 	contents *verify.Contents
 	file     *verify.File
 	progress *verify.Progress
-
-	number uint64 // of the first line of the block that is being read; kept where only some lines count
 }
 
 // partsOf are the files of c.
@@ -31,83 +29,56 @@ func partsOf(c *verify.Contents, p *verify.Progress) (parts []part) {
 	return parts
 }
 
-func (p *filePart) read(_ context.Context, submit func(*block) bool) {
+func (p *filePart) read(_ context.Context, take func(*block) error) error {
 	r, err := p.contents.Reader(p.file, p.progress)
-	if err == nil {
-		if err = p.readLines(r, submit); err != nil {
-			err = fmt.Errorf("%s: %w", p.file.Name, err)
+	if err != nil {
+		if p.isUnfinished(err) {
+			return nil
 		}
-		r.Close() // it was only read
+		return err
 	}
-	if err == nil || errors.Is(err, errEnough) || p.isUnfinished(err) {
-		return
+	defer r.Close() // it was only read
+	if err := p.readLines(r, take); err != nil && !p.isUnfinished(err) {
+		return fmt.Errorf("%s: %w", p.file.Name, err)
 	}
-	b := newBlock()
-	if errors.Is(err, verify.ErrRemoved) {
-		b.report.notes = []string{err.Error()}
-	} else {
-		b.report.problems = []string{err.Error()}
-	}
-	submit(b)
+	return nil
 }
 
-var (
-	// errEnough ends the reading where the search has ended.
-	errEnough = errors.New("enough")
-	errTorn   = errors.New("the file ends within a line")
-)
+var errTorn = errors.New("the file ends within a line")
 
 // isUnfinished reports whether err is how a file ends that is being written.
 func (p *filePart) isUnfinished(err error) bool {
-	return p.file.Unaccepted && (errors.Is(err, errTorn) || errors.Is(err, io.ErrUnexpectedEOF))
+	return p.file.Unfinished && (errors.Is(err, errTorn) || errors.Is(err, io.ErrUnexpectedEOF))
 }
 
-// readLines submits the lines of r. A part of a line at the end is errTorn.
-func (p *filePart) readLines(r io.Reader, submit func(*block) bool) error {
-	b := newBlock()
+// readLines calls take with the lines of r. A part of a line at the end is errTorn.
+func (p *filePart) readLines(r io.Reader, take func(*block) error) error {
+	lines := make([]byte, 0, blockSize)
 	for {
-		if len(b.lines) > maxLine {
-			return fmt.Errorf("a line is longer than %d bytes", maxLine)
+		var n int
+		var err error
+		for err == nil && len(lines) < cap(lines) {
+			n, err = r.Read(lines[len(lines):cap(lines)])
+			lines = lines[:len(lines)+n]
 		}
-		if len(b.lines) == cap(b.lines) {
-			b.lines = slices.Grow(b.lines, len(b.lines))
+		end := bytes.LastIndexByte(lines, '\n') + 1
+		if end > 0 {
+			if err := take(&block{lines: lines[:end], first: p.file.FirstTime, last: p.file.LastTime}); err != nil {
+				return err
+			}
+			lines = append(lines[:0], lines[end:]...)
 		}
-		n, err := r.Read(b.lines[len(b.lines):cap(b.lines)])
-		b.lines = b.lines[:len(b.lines)+n]
-		if err == nil && len(b.lines) < cap(b.lines) && len(b.lines) <= maxLine {
-			continue
-		}
-		end := bytes.LastIndexByte(b.lines, '\n') + 1
-		if end == 0 && err == nil {
-			continue // a long line
-		}
-		next := newBlock()
-		next.lines = append(next.lines, b.lines[end:]...)
-		b.lines = b.lines[:end]
-		if !p.submit(b, submit) {
-			return errEnough
-		}
-		b = next
 		switch {
-		case errors.Is(err, io.EOF) && len(b.lines) == 0:
+		case len(lines) > maxLine:
+			return fmt.Errorf("a line is longer than %d bytes", maxLine)
+		case errors.Is(err, io.EOF) && len(lines) == 0:
 			return nil
 		case errors.Is(err, io.EOF):
 			return errTorn
 		case err != nil:
 			return err
+		case len(lines) == cap(lines):
+			lines = slices.Grow(lines, len(lines)) // a long line
 		}
 	}
-}
-
-// submit says of b what is known of its records.
-func (p *filePart) submit(b *block, submit func(*block) bool) bool {
-	b.first, b.last = p.file.FirstTime, p.file.LastTime
-	if lines := p.file.Lines; len(lines) > 0 {
-		first := p.number
-		p.number += uint64(bytes.Count(b.lines, []byte{'\n'}))
-		b.counts = func(line uint64) bool {
-			return slices.ContainsFunc(lines, func(l verify.Lines) bool { return l.From <= first+line && first+line < l.To })
-		}
-	}
-	return submit(b)
 }

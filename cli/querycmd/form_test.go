@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/decision/rawjson"
@@ -104,10 +103,8 @@ func write(t *testing.T, form form, blocks ...[]string) string {
 	w := writer{w: &b, form: form}
 	s := search{form: form}
 	for _, records := range blocks {
-		block := newBlock()
-		block.lines = []byte(strings.Join(records, "\n") + "\n")
-		s.judge(block)
-		if err := w.write(&block.rows); err != nil {
+		s.judge(&block{lines: []byte(strings.Join(records, "\n") + "\n")})
+		if err := w.write(&s.rows); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -157,60 +154,15 @@ func TestCSVIsSafe(t *testing.T) {
 	}
 }
 
-// A table has the width of its first rows. Later ones may be wider, and nothing breaks a line.
-func TestTable(t *testing.T) {
-	row := func(user string) string {
-		return fmt.Sprintf(`{"decision_id":"d","timestamp":"2026-03-01T00:00:00Z","path":"authz/allow","result":{"allow":false,"reason":"two\nlines"},"input":{"user":%q}}`, user)
-	}
-	var records []string
-	for range rowsForWidths {
-		records = append(records, row("alice"))
-	}
-	got := strings.Split(write(t, table, records[1:], []string{row("bob")}, []string{row("a longer name")}), "\n")
-	want := []string{
-		"TIME                  FROM    ENGINE  PROCESS  DECISION  POLICY       RESOURCE  NAMESPACE  NAME  USER   OPERATION  MESSAGE",
-		"2026-03-01T00:00:00Z  record  opa     -        deny      authz/allow  -         -          -     alice  -          two lines",
-	}
-	if len(got) != rowsForWidths+3 || got[0] != want[0] || got[1] != want[1] ||
-		got[rowsForWidths] != strings.Replace(want[1], "alice", "bob  ", 1) || got[rowsForWidths+1] != strings.Replace(want[1], "alice", "a longer name", 1) {
-		t.Errorf("got\n%s\n...\n%s", strings.Join(got[:2], "\n"), strings.Join(got[len(got)-4:], "\n"))
-	}
-	if got := write(t, table); got != "" {
-		t.Errorf("nothing found: got %q", got)
-	}
-	long := strings.Repeat("é", maxWidth+10)
-	got = strings.Split(write(t, table, []string{row(long), row("x")}), "\n")
-	if n := utf8.RuneCountInString(got[2]); n != utf8.RuneCountInString(want[1])-len("alice")+maxWidth {
-		t.Errorf("got a row of %d columns beside a long text: %s", n, got[2])
-	}
-}
-
-// A table has one name of a resource, and says that nobody has decided.
-func TestTableCells(t *testing.T) {
-	for record, want := range map[string]string{
-		`{"auditID":"a","stage":"ResponseComplete","verb":"create","objectRef":{"resource":"pods","namespace":"shop","name":"p","subresource":"exec"},` +
-			`"responseStatus":{"code":201},"annotations":{"failed-open.validating.webhook.admission.k8s.io/round_0_index_1":"v.example"}}`: "- - kubernetes admission failedOpen Webhook/v.example pods/exec shop p - CONNECT -",
-		`{"eventType":"violation_audited","kind":"K8sTeam","name":"t","resourceKind":"Pod","enforcementAction":"warn"}`: "- - gatekeeper audit warn K8sTeam/t Pod - - - - -",
-	} {
-		got := strings.Fields(strings.Split(write(t, table, []string{record}), "\n")[1])
-		if strings.Join(got, " ") != want {
-			t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
-		}
-	}
-}
-
 // What an expression cannot judge is not found, and counted.
 func TestUnjudged(t *testing.T) {
-	b := newBlock()
-	b.lines = []byte("{\"a\":1}\n{\"a\":2,\"b\":2,\"c\":\"d\"}\n{\"a\":3,\"e\":\"d\"}\n{\"f\":\"d\"}\n")
+	b := block{lines: []byte("{\"a\":1}\n{\"a\":2,\"b\":2,\"c\":\"d\"}\n{\"a\":3,\"e\":\"d\"}\n{\"f\":\"d\"}\n")}
 	s := search{filter: compiled(t, `record.c == "d" && record.b == 2`), form: ndjson}
-	s.judge(b)
-	s.report.add(&report{})
-	s.report.add(&b.report)
+	s.judge(&b)
 	var said strings.Builder
 	err := s.report.say(func(format string, args ...any) { fmt.Fprintf(&said, format, args...) })
-	if string(b.rows.text) != "{\"a\":2,\"b\":2,\"c\":\"d\"}\n" || err != nil || said.String() != "note: 2 records left out: --when cannot be evaluated; the first error: no such key: c" {
-		t.Errorf("got %q, %v and %q", b.rows.text, err, said.String())
+	if string(s.rows.text) != "{\"a\":2,\"b\":2,\"c\":\"d\"}\n" || err != nil || said.String() != "note: 2 records left out: --when cannot be evaluated; the first error: no such key: c" {
+		t.Errorf("got %q, %v and %q", s.rows.text, err, said.String())
 	}
 }
 

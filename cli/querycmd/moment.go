@@ -72,7 +72,7 @@ func (m moment) isWithin(from, to time.Time) (isIn, isSure bool) {
 	return isIn, isSure
 }
 
-// text is m for csv and tables; empty where nothing is known.
+// text is m for csv; empty where nothing is known.
 func (m moment) text() string {
 	if m.source == "" {
 		return ""

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"syscall"
 	"time"
 
@@ -13,12 +12,9 @@ import (
 
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/cli/internal/terminal"
-	"github.com/docket-export/docket/cli/verifycmd"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/filter"
 	"github.com/docket-export/docket/internal/human"
-	"github.com/docket-export/docket/sinks/filesink"
-	"github.com/docket-export/docket/sinks/filesink/manifest"
 	"github.com/docket-export/docket/sinks/filesink/verify"
 )
 
@@ -43,18 +39,13 @@ exclusive: RFC 3339, a day or a month in UTC, or how long ago.
   ndjson  the records' own bytes
   csv     the normalized form; a text that a spreadsheet would take for a formula
           starts with an apostrophe
-  table   most of the normalized form, for people
 
---verified first verifies the export as docket verify does, with the same flags,
-and prints only records that an anchor proves. query prints nothing before the
-proof is complete. Without a proof it exits 1.
-
-query also exits 1 when it could not search everything, and says why on the
-standard error. An empty result is no failure.`,
+query proves nothing: run docket verify first. It exits 1 when it could not
+search everything, and says why on the standard error. An empty result is no
+failure.`,
 		Example: `  docket query /var/log/docket --when 'normalized.decision == "deny" && normalized.resource.namespace == "shop"' --from 2026-03 --to 2026-04
-  docket query -f docket.yaml --from 1h -o table
-  docket query /var/log/docket --from 7d -o csv > week.csv
-  docket query /var/log/docket --verified --checkpoints siem.ndjson --when 'normalized.user == "alice"'`,
+  docket query -f docket.yaml --from 1h
+  docket query /var/log/docket --from 7d -o csv > week.csv`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return errors.New("too many arguments: name the directory of one export")
@@ -67,15 +58,12 @@ standard error. An empty result is no failure.`,
 	cmd.Flags().StringVar(&q.when, "when", "", "CEL expression to select records (default all)")
 	cmd.Flags().StringVar(&q.from, "from", "", "start of the range, inclusive: time, day, month, or how long ago (24h, 7d)")
 	cmd.Flags().StringVar(&q.to, "to", "", "end of the range, exclusive")
-	cmd.Flags().BoolVar(&q.verified, "verified", false, "verify the export first, and print only proven records")
-	q.proof.Add(cmd)
-	output := command.OutputFlag(cmd, string(ndjson), string(table), string(csv))
+	output := command.OutputFlag(cmd, string(ndjson), string(csv))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		q.console = terminal.NewConsole(cmd.ErrOrStderr())
 		if q.out.w = cmd.OutOrStdout(); terminal.IsTerminal(q.out.w) {
 			q.out.w, q.out.terminal = q.console.Beside(q.out.w), true
 		}
-		q.stdin = cmd.InOrStdin()
 		q.search.form, q.out.form = form(output.Value), form(output.Value)
 		if err := q.parse(args); err != nil {
 			return err
@@ -88,16 +76,13 @@ standard error. An empty result is no failure.`,
 // query is one run of docket query.
 type query struct {
 	flags          command.AdminFlags
-	proof          verifycmd.ProofFlags
 	when, from, to string
-	verified       bool
 
 	dir      string // of an export; empty: the queue is searched
 	search   search
 	progress verify.Progress
 	console  *terminal.Console
 	out      writer
-	stdin    io.Reader
 }
 
 // parse reads what the flags say.
@@ -111,10 +96,6 @@ func (q *query) parse(args []string) (err error) {
 		return errors.New("missing DIR or -f FILE: name the directory of a file export, or the configuration of a queue")
 	case q.dir != "" && isQueue:
 		return errors.New("DIR and -f or --data exclude each other: search an export or a queue")
-	case q.verified && isQueue:
-		return errors.New("--verified is for file exports: to check a queue, use docket queue check")
-	case !q.verified && q.proof.AreSet():
-		return errors.New(verifycmd.ProofFlagNames + " need --verified")
 	}
 	if q.search.filter, err = filter.Compile(q.when); err != nil {
 		return fmt.Errorf("--when: %w", err)
@@ -136,26 +117,17 @@ func (q *query) run(ctx context.Context) error {
 	if q.dir == "" {
 		return q.searchQueue(ctx)
 	}
-	c, err := q.open(ctx)
+	c, err := verify.Open(q.dir)
+	if errors.Is(err, verify.ErrNoExport) {
+		return command.Misconfigured("%w", err)
+	}
 	if err != nil {
-		return err
+		return command.Failed(err)
 	}
 	defer func() { _ = c.Close() }() // it was only read
 	q.search.report = report{problems: c.Problems, notes: c.Notes}
 	q.progress.Total.Store(c.Bytes())
 	return q.find(ctx, partsOf(c, &q.progress))
-}
-
-// open returns what is to be searched of the export: with --verified the records that are proven.
-func (q *query) open(ctx context.Context) (c *verify.Contents, err error) {
-	if q.verified {
-		return q.proof.Prove(ctx, q.dir, q.stdin, q.console)
-	}
-	c, err = verify.Open(q.dir, func() (manifest.Position, bool, error) { return filesink.ReadPosition(q.dir) })
-	if errors.Is(err, verify.ErrNoExport) {
-		return nil, command.Misconfigured("%w", err)
-	}
-	return c, command.Failed(err)
 }
 
 // find searches parts and writes what it finds.

@@ -2,7 +2,6 @@ package querycmd
 
 import (
 	"context"
-	"errors"
 	"math"
 
 	"github.com/docket-export/docket/cli/internal/command"
@@ -18,7 +17,7 @@ func (q *query) searchQueue(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p := queuePart{queue: resting, progress: &q.progress}
+	p := queuePart{queue: resting, progress: &q.progress, report: &q.search.report}
 	if client == nil {
 		defer func() { _ = resting.Close() }() // it was only read
 		return q.find(ctx, []part{&p})
@@ -35,46 +34,34 @@ type queuePart struct {
 		Read(ctx context.Context, r segment.SeqRange, record func(segment.Record) error, lost func(inspect.Finding) error) error
 	}
 	progress *verify.Progress
-
-	submit func(*block) bool
-	block  *block // that is being filled
+	report   *report // gets what is damaged
 }
 
-func (p *queuePart) read(ctx context.Context, submit func(*block) bool) {
-	p.submit, p.block = submit, newBlock()
-	err := p.queue.Read(ctx, segment.SeqRange{From: 1, To: math.MaxUint64}, p.add, p.lost)
-	if errors.Is(err, errEnough) {
-		return
-	}
-	if err != nil {
-		p.problem(err.Error())
-	}
-	submit(p.block)
-}
-
-// add copies a record into a block.
-func (p *queuePart) add(r segment.Record) error {
-	if b := p.block; len(b.lines) > 0 && len(b.lines)+len(r.Data) >= blockSize {
-		if !p.submit(b) {
-			return errEnough
+func (p *queuePart) read(ctx context.Context, take func(*block) error) error {
+	b := block{lines: make([]byte, 0, blockSize)}
+	add := func(r segment.Record) error {
+		if len(b.lines) > 0 && len(b.lines)+len(r.Data) >= blockSize {
+			if err := take(&b); err != nil {
+				return err
+			}
+			b.lines, b.received = b.lines[:0], b.received[:0]
 		}
-		p.block = newBlock()
+		b.lines = append(append(b.lines, r.Data...), '\n')
+		b.received = append(b.received, r.Received)
+		p.progress.Done.Add(int64(len(r.Data)) + 1)
+		return nil
 	}
-	b := p.block
-	b.lines = append(append(b.lines, r.Data...), '\n')
-	b.received = append(b.received, r.Received)
-	p.progress.Done.Add(int64(len(r.Data)) + 1)
-	return nil
+	readErr := p.queue.Read(ctx, segment.SeqRange{From: 1, To: math.MaxUint64}, add, p.lost)
+	if err := take(&b); err != nil { // also what an earlier call has returned
+		return err
+	}
+	return readErr
 }
 
 // lost notes what is damaged.
 func (p *queuePart) lost(f inspect.Finding) error {
 	if f.Severity != inspect.Note {
-		p.problem(f.String())
+		p.report.problem(f.String())
 	}
 	return nil
-}
-
-func (p *queuePart) problem(text string) {
-	p.block.report.problems = append(p.block.report.problems, text)
 }

@@ -22,15 +22,7 @@ func (r *report) cannotJudge(err error) {
 	}
 }
 
-func (r *report) add(o *report) {
-	r.problems, r.notes = append(r.problems, o.problems...), append(r.notes, o.notes...)
-	if r.unjudged == 0 {
-		r.reason = o.reason
-	}
-	r.unreadable += o.unreadable
-	r.unjudged += o.unjudged
-	r.untimed += o.untimed
-}
+func (r *report) problem(text string) { r.problems = append(r.problems, text) }
 
 // say tells it, and fails where not everything was searched.
 func (r *report) say(say func(format string, args ...any)) error {

@@ -1,11 +1,11 @@
 package querycmd
 
 import (
-	"cmp"
+	"bytes"
+	"io"
 	"strings"
 
 	"github.com/docket-export/docket/decision"
-	"github.com/docket-export/docket/internal/human"
 )
 
 // form is how the records that were found are written.
@@ -15,18 +15,16 @@ type form string
 const (
 	ndjson form = "ndjson" // the records' own bytes
 	csv    form = "csv"    // the normalized form, RFC 4180
-	table  form = "table"  // most of the normalized form, for people
 )
 
 // rows are records in one of the forms.
 type rows struct {
 	count int
-	text  []byte     // of ndjson and csv
-	cells [][]string // of a table
+	text  []byte
 }
 
 // empty returns rows without records, in the memory of r.
-func (r *rows) empty() rows { return rows{text: r.text[:0], cells: r.cells[:0]} }
+func (r *rows) empty() rows { return rows{text: r.text[:0]} }
 
 func (r *rows) addLine(record []byte) {
 	r.count++
@@ -70,29 +68,39 @@ func appendField(line []byte, text string) []byte {
 // endLine ends a line of csv in place of its last comma.
 func endLine(line []byte) []byte { return append(line[:len(line)-1], '\r', '\n') }
 
-// tableHeader names the columns of a table.
-var tableHeader = []string{"TIME", "FROM", "ENGINE", "PROCESS", "DECISION", "POLICY", "RESOURCE", "NAMESPACE", "NAME", "USER", "OPERATION", "MESSAGE"}
+// writer writes rows in order.
+type writer struct {
+	w        io.Writer
+	form     form
+	terminal bool // w is one
 
-func (r *rows) addCells(m moment, form *decision.Normalized) {
-	r.count++
-	decided := string(form.Decision)
-	if form.FailedOpen {
-		decided = "failedOpen"
+	begun bool // the header of csv was written
+}
+
+// write writes some rows.
+func (w *writer) write(r *rows) error {
+	if r.count == 0 {
+		return nil
 	}
-	resource := cmp.Or(form.Resource.Kind, form.Resource.Plural)
-	if form.Resource.Subresource != "" {
-		resource += "/" + form.Resource.Subresource
+	return w.writeText(r.text)
+}
+
+func (w *writer) writeText(text []byte) error {
+	if w.form == csv && !w.begun {
+		w.begun = true
+		text = append(csvHeader(), text...)
 	}
-	policy := form.Policy.Name
-	if form.Policy.Kind != "" {
-		policy = form.Policy.Kind + "/" + policy
+	if w.form == csv && w.terminal {
+		text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")) // a terminal shows the first of the two
 	}
-	cells := []string{
-		m.text(), string(m.source), string(form.Engine), string(form.Process), decided, policy,
-		resource, form.Resource.Namespace, form.Resource.Name, form.User, form.Operation, form.Message,
+	_, err := w.w.Write(text)
+	return err
+}
+
+// end writes the header of a csv without rows.
+func (w *writer) end() error {
+	if w.form == csv && !w.begun {
+		return w.writeText(nil)
 	}
-	for i, text := range cells {
-		cells[i] = cmp.Or(strings.TrimSpace(human.OneLine(text)), "-")
-	}
-	r.cells = append(r.cells, cells)
+	return nil
 }

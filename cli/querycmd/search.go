@@ -3,146 +3,97 @@ package querycmd
 import (
 	"bytes"
 	"context"
-	"runtime"
-	"sync"
+	"errors"
 	"sync/atomic"
 	"time"
 
 	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/exporter/filter"
+	"github.com/docket-export/docket/sinks/filesink/verify"
 )
 
-const (
-	// blockSize is how much is judged at a time: handing a block over costs next to nothing
-	// then, and it stays in the processor's cache.
-	blockSize = 256 << 10
-	// blocksAhead is how many blocks of a part may wait to be written.
-	blocksAhead = 4
-	// maxAtOnce bounds how many parts are read at once, and so the memory.
-	maxAtOnce = 8
-)
+// blockSize is how much is judged at a time: large reads and writes cost less, and a block
+// stays in the processor's cache.
+const blockSize = 256 << 10
 
-// search looks for records in the parts of an export or a queue, several at a time, and
-// writes them in order. Memory is bounded: a part that is ahead waits.
+// search looks for records in the parts of an export or a queue, one part after the other.
 type search struct {
 	filter   *filter.Filter
 	from, to time.Time // zero: not bounded
 	form     form
 
 	found  atomic.Int64 // records that were written
-	report report       // of the blocks that were written
+	report report
+	rows   rows // of the block that is being judged
 }
 
 // part is what can be read by itself: a file, or a queue.
 type part interface {
-	// read calls submit with the blocks of the part, in order, until submit reports false. A
-	// submitted block is the search's. What goes wrong is a problem in the last one's report.
-	read(ctx context.Context, submit func(*block) bool)
+	// read calls take with the blocks of the part, in order. An error of take ends it. Another
+	// error says what could not be read.
+	read(ctx context.Context, take func(*block) error) error
 }
 
-// block is some records in a row.
+// block is some records in a row. Its memory is used again for the next block.
 type block struct {
 	lines []byte // each with its newline
 	// received is when the exporter received each of them; empty where only bounds are known.
 	received []time.Time
 	// first and last are the bounds; zero where nothing is known.
 	first, last time.Time
-	// counts reports whether a line, from 0 on, does; nil: all do.
-	counts func(line uint64) bool
-
-	rows   rows
-	report report
-	judged chan struct{} // closed when rows and report are set
-}
-
-// blocks is memory to be used again.
-var blocks = sync.Pool{New: func() any { return &block{lines: make([]byte, 0, blockSize)} }}
-
-func newBlock() *block {
-	b := blocks.Get().(*block)
-	*b = block{lines: b.lines[:0], received: b.received[:0], rows: b.rows.empty(), judged: make(chan struct{})}
-	return b
-}
-
-// free gives the memory of b back, unless a long record has made it large.
-func (b *block) free() {
-	if cap(b.lines) <= 4*blockSize {
-		blocks.Put(b)
-	}
 }
 
 // run writes what it finds in parts with write, in their order. An error of write or the end
 // of ctx ends the search.
 func (s *search) run(ctx context.Context, parts []part, write func(*rows) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var working sync.WaitGroup
-	defer working.Wait()
-	defer cancel()
-	begun := make(chan chan *block, min(runtime.GOMAXPROCS(0), maxAtOnce)-1) // in the order of parts
-	working.Go(func() {
-		defer close(begun)
-		for _, p := range parts {
-			waiting := make(chan *block, blocksAhead)
-			select {
-			case begun <- waiting:
-			case <-ctx.Done():
-				return
+	for _, p := range parts {
+		var ended error
+		err := p.read(ctx, func(b *block) error {
+			if ended = context.Cause(ctx); ended != nil {
+				return ended
 			}
-			working.Go(func() {
-				defer close(waiting)
-				p.read(ctx, func(b *block) bool {
-					select {
-					case waiting <- b:
-					case <-ctx.Done():
-						return false
-					}
-					working.Go(func() {
-						defer close(b.judged)
-						s.judge(b)
-					})
-					return true
-				})
-			})
-		}
-	})
-	for waiting := range begun {
-		for b := range waiting {
-			<-b.judged
-			s.report.add(&b.report)
-			s.found.Add(int64(b.rows.count))
-			if err := write(&b.rows); err != nil {
-				return err
-			}
-			b.free()
+			s.judge(b)
+			ended = write(&s.rows)
+			s.found.Add(int64(s.rows.count))
+			return ended
+		})
+		switch {
+		case ended != nil:
+			return ended
+		case errors.Is(err, verify.ErrRemoved):
+			s.report.notes = append(s.report.notes, err.Error())
+		case err != nil:
+			s.report.problem(err.Error())
 		}
 	}
 	return context.Cause(ctx)
 }
 
-// judge sets the rows of b to its records that are looked for.
+// judge sets the rows to the records of b that are looked for.
 func (s *search) judge(b *block) {
+	s.rows = s.rows.empty()
 	lines := b.lines
 	for n := uint64(0); len(lines) > 0; n++ {
 		end := bytes.IndexByte(lines, '\n')
 		line := lines[:end]
 		lines = lines[end+1:]
-		if b.counts != nil && !b.counts(n) || !s.filter.MayTake(line) {
+		if !s.filter.MayTake(line) {
 			continue
 		}
 		if rawjson.KindOf(line) != rawjson.Object {
-			b.report.unreadable++
+			s.report.unreadable++
 			continue
 		}
 		taken, err := s.filter.Takes(line)
 		switch {
 		case err != nil:
-			b.report.cannotJudge(err)
+			s.report.cannotJudge(err)
 			continue
 		case !taken:
 			continue
 		case s.form == ndjson && s.from.IsZero() && s.to.IsZero():
-			b.rows.addLine(line)
+			s.rows.addLine(line)
 			continue
 		}
 		form, _ := decision.Normalize(line) // of an unknown record nothing is known
@@ -152,15 +103,12 @@ func (s *search) judge(b *block) {
 			continue
 		}
 		if !isSure {
-			b.report.untimed++
+			s.report.untimed++
 		}
-		switch s.form {
-		case ndjson:
-			b.rows.addLine(line)
-		case csv:
-			b.rows.addCSV(m, &form)
-		case table:
-			b.rows.addCells(m, &form)
+		if s.form == csv {
+			s.rows.addCSV(m, &form)
+		} else {
+			s.rows.addLine(line)
 		}
 	}
 }

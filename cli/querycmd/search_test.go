@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +20,6 @@ import (
 	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/testleak"
-	"github.com/docket-export/docket/sinks/filesink/manifest"
 	"github.com/docket-export/docket/sinks/filesink/verify"
 )
 
@@ -80,7 +78,7 @@ func writeExport(t testing.TB, files map[string]string) (dir string) {
 
 func openExport(t testing.TB, dir string) *verify.Contents {
 	t.Helper()
-	c, err := verify.Open(dir, func() (manifest.Position, bool, error) { return manifest.Position{}, false, nil })
+	c, err := verify.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,25 +199,6 @@ func TestSearchEnds(t *testing.T) {
 	}
 }
 
-// Of a file of which not all lines count, those are searched that do.
-func TestSearchLines(t *testing.T) {
-	var text, want strings.Builder
-	lines := []verify.Lines{{From: 0, To: 1}, {From: 500, To: 2500}, {From: 2999, To: 3000}}
-	for n := range uint64(3000) {
-		line := fmt.Sprintf(`{"n":%d,"text":%q}`+"\n", n, strings.Repeat("x", 500))
-		text.WriteString(line)
-		if slices.ContainsFunc(lines, func(l verify.Lines) bool { return l.From <= n && n < l.To }) {
-			want.WriteString(line)
-		}
-	}
-	c := openExport(t, writeExport(t, map[string]string{"decisions-1.ndjson": text.String()}))
-	c.Files[0].Lines = lines
-	s := search{form: ndjson}
-	if got := found(t, &s, partsOf(c, nil)); got != want.String() {
-		t.Errorf("got %d bytes, want %d, or others", len(got), want.Len())
-	}
-}
-
 // Records of unknown times are found where they may be from within, and counted.
 func TestSearchFileTimes(t *testing.T) {
 	c := openExport(t, writeExport(t, map[string]string{"decisions-1.ndjson": "{\"n\":1}\n", "decisions-2.ndjson": "{\"n\":2}\n", "decisions-3.ndjson": "{\"n\":3}\n"}))
@@ -237,44 +216,21 @@ func TestSearchFileTimes(t *testing.T) {
 
 // What retention removes meanwhile is told, and no failure.
 func TestSearchRemoved(t *testing.T) {
-	b := newBlock()
-	b.report.notes = []string{"x was removed"}
 	s := search{form: ndjson}
-	s.judge(b)
-	s.report.add(&b.report)
+	if got := found(t, &s, []part{removed{}}); got != "" {
+		t.Errorf("got %q", got)
+	}
 	var said strings.Builder
-	if err := s.report.say(func(format string, args ...any) { fmt.Fprintf(&said, format, args...) }); err != nil || said.String() != "note: x was removed" {
+	if err := s.report.say(func(format string, args ...any) { fmt.Fprintf(&said, format, args...) }); err != nil || said.String() != "note: x: was removed by retention meanwhile" {
 		t.Errorf("got %v and %q", err, said.String())
 	}
 }
 
-// endless is a part that has no end.
-type endless struct{ blocks *atomic.Int64 }
+// removed is a file that retention has removed.
+type removed struct{}
 
-func (e endless) read(_ context.Context, submit func(*block) bool) {
-	for submit(newBlock()) {
-		e.blocks.Add(1)
-	}
-}
-
-// What is read ahead of what was written is bounded.
-func TestSearchMemory(t *testing.T) {
-	var blocks atomic.Int64
-	var parts []part
-	for range 100 {
-		parts = append(parts, endless{&blocks})
-	}
-	s := search{form: ndjson}
-	written := 0
-	err := s.run(t.Context(), parts, func(*rows) error {
-		if written++; written == 1000 {
-			return errEnough
-		}
-		return nil
-	})
-	if ahead := blocks.Load() - 1000; !errors.Is(err, errEnough) || ahead > (maxAtOnce+1)*(blocksAhead+1) {
-		t.Errorf("got %v and %d blocks ahead, want at most %d", err, ahead, (maxAtOnce+1)*(blocksAhead+1))
-	}
+func (removed) read(context.Context, func(*block) error) error {
+	return fmt.Errorf("x: %w", verify.ErrRemoved)
 }
 
 // memoryQueue is a queue with these records.
@@ -314,14 +270,8 @@ func TestSearchQueue(t *testing.T) {
 		}
 	}
 	var p verify.Progress
-	(&queuePart{queue: &q, progress: &p}).read(t.Context(), func(b *block) bool {
-		if len(b.lines) > blockSize {
-			t.Errorf("got a block of %d bytes", len(b.lines))
-		}
-		return true
-	})
 	s := search{filter: compiled(t, "record.n % 2 == 0"), form: ndjson, from: began.Add(1000 * time.Minute), to: began.Add(4000 * time.Minute)}
-	if got := found(t, &s, []part{&queuePart{queue: &q, progress: &p}}); got != want.String() {
+	if got := found(t, &s, []part{&queuePart{queue: &q, progress: &p, report: &s.report}}); got != want.String() {
 		t.Errorf("got %d bytes, want %d, or others", len(got), want.Len())
 	}
 	if len(s.report.problems) != 2 || !strings.Contains(s.report.problems[0], "a hole") || s.report.problems[1] != "no more" {

@@ -23,7 +23,6 @@ type verifyJSON struct {
 	Queues    []verify.Queue             `json:"queues"`
 	Gaps      map[sinks.GapReason]uint64 `json:"gaps"`
 	Active    *verify.Active             `json:"active,omitempty"`
-	Compared  *verify.Compared           `json:"compared,omitempty"`
 	Notes     []string                   `json:"notes"`
 }
 
@@ -59,9 +58,6 @@ func verifyToJSON(c *verifyCommand, r verify.Report) verifyJSON {
 		j.Break = &breakJSON{r.Break, r.Break.Meaning()}
 	} else {
 		j.Proven, j.Anchors = r.Proven(), append(j.Anchors, r.Anchors...)
-	}
-	if c.reference != nil {
-		j.Compared = &r.Compared
 	}
 	return j
 }

@@ -39,11 +39,8 @@ func writeVerdict(w io.Writer, c *verifyCommand, r verify.Report) error {
 	if a := r.Active; a != nil {
 		field("active", "%s", activeText(a))
 	}
-	if c.reference != nil && r.Break == nil {
-		field("compared", "with %s: %s", human.OneLine(c.reference.name), comparedText(r.Compared))
-	}
 	if r.Break == nil {
-		verdictFields(field, c, r)
+		verdictFields(field, r)
 	}
 	if r.Lines > 0 && r.Break == nil {
 		field("last line", "%s, keep it for --last", r.Head)
@@ -56,13 +53,13 @@ func writeVerdict(w io.Writer, c *verifyCommand, r verify.Report) error {
 }
 
 // verdictFields say what vouches for the end of the export, and what does not.
-func verdictFields(field func(name, format string, args ...any), c *verifyCommand, r verify.Report) {
+func verdictFields(field func(name, format string, args ...any), r verify.Report) {
 	label := "anchor"
 	if len(r.Doubts) > 0 {
 		label = "agrees"
 	}
 	for _, m := range r.Anchors {
-		field(label, "%s", anchorText(c, r, m))
+		field(label, "%s", anchorText(r, m))
 	}
 	for _, doubt := range r.Doubts {
 		field("not proven", "%s", human.OneLine(doubt))
@@ -71,7 +68,7 @@ func verdictFields(field func(name, format string, args ...any), c *verifyComman
 		return
 	}
 	if r.Verdict() == verify.Unanchored {
-		field("anchor", "none: verify cannot see whether the newest files, their lines and the position were removed together")
+		field("anchor", "none: verify cannot see whether the newest files and their lines were removed together")
 		field("to do", "%s", toDo)
 		return
 	}
@@ -84,9 +81,6 @@ func verdictFields(field func(name, format string, args ...any), c *verifyComman
 func soundText(dir string, r verify.Report) string {
 	if r.Verdict() == verify.Proven {
 		p := r.Proven()
-		if from := r.ProvenFrom(); from > 0 {
-			return fmt.Sprintf("PROVEN: the export %s is whole from record %d up to record %d of queue %s\n", dir, from, p.Seq, p.Queue)
-		}
 		return fmt.Sprintf("PROVEN: the export %s is whole up to record %d of queue %s\n", dir, p.Seq, p.Queue)
 	}
 	if r.Lines == 0 && r.Active == nil {
@@ -99,22 +93,16 @@ func soundText(dir string, r verify.Report) string {
 }
 
 // anchorText says what an anchor vouches for.
-func anchorText(c *verifyCommand, r verify.Report, m verify.Met) string {
+func anchorText(r verify.Report, m verify.Met) string {
 	text := "--last"
-	switch m.Kind {
-	case verify.FromCheckpoint:
+	if m.Kind == verify.FromCheckpoint {
 		text = "the checkpoint of " + m.Time.Format(time.RFC3339)
-	case verify.FromReference:
-		text = "the records of " + human.OneLine(c.reference.name)
 	}
 	if m.Kind == verify.FromLast && m.Line == 0 && !r.Signed {
 		text += " (nothing is missing; to prove that nothing was rewritten, give a hash, a checkpoint or --public-key)"
 	}
 	if m.Line > 0 {
 		text += fmt.Sprintf(", line %d of the manifest", m.Line)
-	}
-	if m.From > 0 {
-		return fmt.Sprintf("%s: record %d to record %d of queue %s, and nothing before", text, m.From, m.Seq, m.Queue)
 	}
 	return fmt.Sprintf("%s: up to record %d of queue %s", text, m.Seq, m.Queue)
 }
@@ -133,7 +121,7 @@ func unprovenText(r verify.Report) string {
 	return fmt.Sprintf("everything after that, up to record %d of queue %s: no anchor covers it, and later records may be missing", end.Seq, end.Queue)
 }
 
-const toDo = "give an anchor from outside the directory: --checkpoints with a copy of docket's checkpoint records, --last, --against or -f"
+const toDo = "give an anchor from outside the directory: --checkpoints with a copy of docket's checkpoint records, or --last"
 
 func breakText(b *strings.Builder, c *verifyCommand, r verify.Report) {
 	k := r.Break
@@ -154,9 +142,6 @@ func breakText(b *strings.Builder, c *verifyCommand, r verify.Report) {
 	field("expected", k.Expected)
 	field("found", k.Found)
 	field("meaning", k.Meaning())
-	if c.reference != nil && c.reference.hint != "" && k.Kind == verify.RecordMissing {
-		field("or", c.reference.hint)
-	}
 }
 
 func rangeText(from, to uint64) string {
@@ -190,24 +175,5 @@ func gapsText(gaps map[sinks.GapReason]uint64) string {
 }
 
 func activeText(a *verify.Active) string {
-	if !a.Checked {
-		return fmt.Sprintf("%s with %s, not finished", human.OneLine(a.File), human.Size(a.Bytes))
-	}
-	return fmt.Sprintf("%s with %s (%d to %d), not finished: counted by the position of the sink, which is not signed",
-		human.OneLine(a.File), human.Count(a.Records, "record"), a.FirstSeq, a.LastSeq)
-}
-
-func comparedText(c verify.Compared) string {
-	text := human.Count(c.Same, "record") + " the same"
-	for _, part := range []struct {
-		n    uint64
-		text string
-	}{
-		{c.InGaps, "in gaps"}, {c.Removed, "removed by retention"}, {c.Earlier, "from before the export"}, {c.NotYet, "not yet exported"},
-	} {
-		if part.n > 0 {
-			text += fmt.Sprintf(", %d %s", part.n, part.text)
-		}
-	}
-	return text
+	return fmt.Sprintf("%s with %s, not finished and not proven", human.OneLine(a.File), human.Size(a.Bytes))
 }

@@ -16,14 +16,12 @@ import (
 
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/cli/internal/terminal"
-	"github.com/docket-export/docket/exporter"
-	"github.com/docket-export/docket/sinks/filesink"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 	"github.com/docket-export/docket/sinks/filesink/verify"
 )
 
 // New returns docket verify.
-func New(kinds exporter.Kinds) *cobra.Command {
+func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify DIR",
 		Short: "Prove a file export complete and unchanged, or name the first break",
@@ -42,8 +40,6 @@ restore an older state. So an anchor must come from elsewhere:
                  a copy from the SIEM or the Kafka topic, as NDJSON
   --last         the earlier end of the export: the id of a record, or the hash of
                  the last line that an earlier verify printed
-  --against, -f  another copy of the records: a queue, in use or not, or another
-                 export; verify compares them byte for byte
 
 --public-key checks who wrote the lines. It is no anchor, because a signed
 export without its newest lines is signed as well.
@@ -52,22 +48,17 @@ docs/verify.md lists what is proven and what is not.`,
 		Example: `  docket verify /var/log/docket --checkpoints siem-export.ndjson --public-key docket.pub
   kcat -C -e -b kafka:9092 -t decisions | docket verify /var/log/docket --checkpoints -
   docket verify /var/log/docket --checkpoints all.ndjson --sink compliance     of several file sinks
-  docket verify /var/log/docket --last 6f0c...-48210
-  docket verify /var/log/docket -f docket.yaml     against the queue of docket.yaml
-  docket verify /var/log/docket --against /mnt/copy-of-the-export`,
+  docket verify /var/log/docket --last 6f0c...-48210`,
 		Args: oneDirectory,
 	}
 	var flags verifyFlags
-	flags.kinds = kinds
 	flags.add(cmd)
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c := verifyCommand{dir: args[0], out: cmd.OutOrStdout(), json: output.Value == "json", console: terminal.NewConsole(cmd.ErrOrStderr())}
-		closeReference, err := flags.options(&c, cmd.InOrStdin())
-		if err != nil {
+		if err := flags.options(&c, cmd.InOrStdin()); err != nil {
 			return err
 		}
-		defer closeReference()
 		return c.run(cmd.Context())
 	}
 	return cmd
@@ -85,50 +76,30 @@ type verifyFlags struct {
 	publicKeys  []string
 	last        string
 	checkpoints string
-	deep        bool
-	referenceFlags
+	sink        string
 }
 
 func (f *verifyFlags) add(cmd *cobra.Command) {
-	f.addAnchors(cmd)
-	cmd.Flags().BoolVar(&f.deep, "deep", false, "decompress files and count their records")
-	cmd.Flags().StringVarP(&f.file, "file", "f", "", "configuration file: compare with its queue")
-	cmd.Flags().Lookup("sink").Usage += " (default the sink of -f with this directory)"
-}
-
-// addAnchors adds the flags that every command has which proves an export.
-func (f *verifyFlags) addAnchors(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.publicKeys, "public-key", nil, "file with a public key of the exporter; repeat it for earlier keys")
 	cmd.Flags().StringVar(&f.last, "last", "", "id of a record, or hash of a manifest line, that the export must have")
 	cmd.Flags().StringVar(&f.checkpoints, "checkpoints", "", "file with copies of docket.export.checkpoint records, NDJSON; - reads standard input")
-	f.referenceFlags.add(cmd)
+	cmd.Flags().StringVar(&f.sink, "sink", "", "sink that writes the export: only its checkpoints count")
 }
 
-// options makes the options of c. What they hold open is for the caller to close.
-func (f *verifyFlags) options(c *verifyCommand, stdin io.Reader) (closeReference func(), err error) {
-	c.options = verify.Options{Deep: f.deep, Progress: &verify.Progress{}}
-	c.options.Position = func() (manifest.Position, bool, error) { return filesink.ReadPosition(c.dir) }
+// options makes the options of c.
+func (f *verifyFlags) options(c *verifyCommand, stdin io.Reader) (err error) {
+	if f.sink != "" && f.checkpoints == "" {
+		return errors.New("--sink needs checkpoints: name them with --checkpoints")
+	}
+	c.options = verify.Options{Sink: f.sink, Progress: &verify.Progress{}}
 	if c.options.PublicKeys, err = readPublicKeys(f.publicKeys); err != nil {
-		return nil, err
+		return err
 	}
 	if c.options.Last, err = parseAnchor(f.last); err != nil {
-		return nil, err
+		return err
 	}
-	if c.options.Checkpoints, err = readCheckpoints(f.checkpoints, stdin); err != nil {
-		return nil, err
-	}
-	if f.sink != "" && f.against == "" && f.file == "" && f.checkpoints == "" {
-		return nil, errors.New("--sink needs a queue or checkpoints: name them with --against, -f or --checkpoints")
-	}
-	if c.reference, err = f.open(c.dir); err != nil {
-		return nil, err
-	}
-	c.options.Sink = f.sink
-	if c.reference == nil {
-		return func() {}, nil
-	}
-	c.options.Reference = c.reference
-	return c.reference.close, nil
+	c.options.Checkpoints, err = readCheckpoints(f.checkpoints, stdin)
+	return err
 }
 
 func readPublicKeys(files []string) (keys []ed25519.PublicKey, err error) {
@@ -188,16 +159,15 @@ func parseAnchor(text string) (*verify.Anchor, error) {
 
 // verifyCommand is one run of verify.
 type verifyCommand struct {
-	dir       string
-	options   verify.Options
-	reference *reference // nil: none
-	out       io.Writer
-	json      bool
-	console   *terminal.Console
+	dir     string
+	options verify.Options
+	out     io.Writer
+	json    bool
+	console *terminal.Console
 }
 
 func (c *verifyCommand) run(ctx context.Context) error {
-	r, err := c.prove(ctx, verify.Run)
+	r, err := c.prove(ctx)
 	if err != nil {
 		return err
 	}
@@ -213,7 +183,7 @@ func (c *verifyCommand) run(ctx context.Context) error {
 	case verify.Broken:
 		return command.Failed(fmt.Errorf("export %s is broken: %s", c.dir, r.Break.Kind))
 	case verify.Unanchored:
-		return &unanchoredError{c.dir, len(r.Doubts) > 0, "--checkpoints, --last, --against or -f"}
+		return &unanchoredError{c.dir, len(r.Doubts) > 0}
 	default:
 		return nil
 	}
@@ -222,24 +192,23 @@ func (c *verifyCommand) run(ctx context.Context) error {
 // unanchoredError says that nothing is wrong with an export, and its end not proven.
 type unanchoredError struct {
 	dir       string
-	isDoubted bool   // there are anchors, and the report says why they prove nothing
-	flags     string // that give an anchor
+	isDoubted bool // there are anchors, and the report says why they prove nothing
 }
 
 func (e *unanchoredError) Error() string {
 	if e.isDoubted {
 		return fmt.Sprintf("export %s is not proven: see \"not proven\" in the report", e.dir)
 	}
-	return fmt.Sprintf("export %s: the end is not proven: give an anchor with %s", e.dir, e.flags)
+	return fmt.Sprintf("export %s: the end is not proven: give an anchor with --checkpoints or --last", e.dir)
 }
 
-// prove calls run, which is that of package verify or its like, and shows how far it is.
-func (c *verifyCommand) prove(ctx context.Context, run func(context.Context, string, verify.Options) (verify.Report, error)) (verify.Report, error) {
+// prove proves the export, and shows how far it is.
+func (c *verifyCommand) prove(ctx context.Context) (verify.Report, error) {
 	defer c.console.Follow(func() terminal.Work {
 		p := c.options.Progress
 		return terminal.Work{What: "reading the export", Done: p.Done.Load(), Total: p.Total.Load()}
 	})()
-	r, err := run(ctx, c.dir, c.options)
+	r, err := verify.Run(ctx, c.dir, c.options)
 	switch {
 	case errors.Is(err, verify.ErrNoExport):
 		err = command.Misconfigured("%w", err)

@@ -3,10 +3,6 @@ package verifycmd
 import (
 	"strings"
 	"testing"
-
-	"github.com/docket-export/docket/exporter/queue"
-	"github.com/docket-export/docket/internal/testcli"
-	"github.com/docket-export/docket/sinks/filesink/verify"
 )
 
 func TestParseAnchor(t *testing.T) {
@@ -25,35 +21,5 @@ func TestParseAnchor(t *testing.T) {
 		if a, err := parseAnchor(text); err == nil {
 			t.Errorf("%s: got %+v, want an error", text, a)
 		}
-	}
-}
-
-// A queue is compared with while docket works on it, and nothing is changed by that,
-// however it goes.
-func TestReferenceIsReadOnly(t *testing.T) {
-	dir := testcli.DamagedQueue(t, `{"n":3}`)
-	q, err := queue.Open(queue.Options{Directory: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer q.Close(t.Context())
-	r, err := openQueueReference(dir, "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.close()
-	if due := r.Due(""); due != 0 {
-		t.Errorf("got %d due, want 0: sink a has had nothing", due)
-	}
-	var got []string
-	err = r.Read(t.Context(), r.Queues()[0], 2, func(r verify.Record) error {
-		if r.Source != "local" || r.Received.IsZero() {
-			t.Errorf("got record from %q of %s, want both", r.Source, r.Received)
-		}
-		got = append(got, string(r.Data))
-		return nil
-	})
-	if want := `{"n":2} {"n":4} {"n":5} {"n":6}`; err != nil || strings.Join(got, " ") != want {
-		t.Errorf("got %s, %v, want %s", got, err, want)
 	}
 }

@@ -43,21 +43,21 @@ func auditOf(t *testing.T, dir string) *audit {
 	}
 	a.noStrangers()
 
-	p, ok, err := ReadPosition(dir)
-	if err != nil || !ok {
-		t.Fatalf("read position: %v, %v", ok, err)
+	p, ok := readAccepted(t, dir)
+	if !ok {
+		t.Fatal("there is no sound position")
 	}
-	if p.Manifest != end || p.Chain != previous {
-		a.problemf("the position has %d bytes of the manifest and hash %s, the manifest %d and %s", p.Manifest, p.Chain, end, previous)
+	if p.manifest != end || p.chain != previous {
+		a.problemf("the position has %d bytes of the manifest and hash %s, the manifest %d and %s", p.manifest, p.chain, end, previous)
 	}
 	switch {
-	case p.Active != nil:
-		a.covers(p.Active)
-		a.content(p.Active)
+	case p.active != nil:
+		a.covers(p.active)
+		a.content(p.active)
 	default:
-		for g := range p.Gaps.All() {
+		for g := range p.gaps.All() {
 			for seq := g.From; seq <= g.To; seq++ {
-				a.fate(p.Queue, seq, string(g.Reason))
+				a.fate(p.queue.String(), seq, string(g.Reason))
 			}
 		}
 	}
@@ -212,10 +212,7 @@ func (a *audit) noStrangers() {
 // breakIn is what docket verify finds in the export in dir.
 func breakIn(t *testing.T, dir string) *verify.Break {
 	t.Helper()
-	report, err := verify.Run(t.Context(), dir, verify.Options{
-		Deep:     true,
-		Position: func() (manifest.Position, bool, error) { return ReadPosition(dir) },
-	})
+	report, err := verify.Run(t.Context(), dir, verify.Options{})
 	if err != nil {
 		t.Fatalf("verify: %v", err)
 	}

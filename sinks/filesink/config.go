@@ -45,7 +45,8 @@ type Config struct {
 	// Mode of every file in it, octal, whatever the umask. Empty: 0600 for new files, and
 	// no change to others.
 	Mode string `yaml:"mode"`
-	// DirectoryMode is the mode of the directory and of the directories in it, octal.
+	// DirectoryMode is the mode of the directory, and of those of days that earlier builds have
+	// made in it, octal.
 	// Empty: 0700 for new directories, and no change to others.
 	DirectoryMode string `yaml:"directoryMode"`
 	// Group is the group of the directory and all in it; empty: the group of the
@@ -55,8 +56,6 @@ type Config struct {
 	Rotate Rotate `yaml:"rotate"`
 	// Compress says how the files are compressed, the active one included.
 	Compress Compression `yaml:"compress"`
-	// Partition says to which directory finished files go.
-	Partition Partition `yaml:"partition"`
 	// Retain says when finished files are removed.
 	Retain Retain `yaml:"retain"`
 	// Signature signs the manifest. nil: the manifest is not signed.
@@ -82,21 +81,16 @@ type Retain struct {
 	MaxTotalBytes config.Size     `yaml:"maxTotalBytes"` // of finished files, as they lie on disk
 }
 
-// Partition says to which directory below the export finished files go.
-type Partition string
-
-// The choices of Config.Partition.
-const (
-	NoPartition Partition = "None" // they stay
-	Date        Partition = "Date" // the UTC day on which the first record was received
-)
-
 func defaultConfig() *Config {
 	return &Config{
-		Rotate:    Rotate{MaxBytes: 64 << 20, MaxAge: config.Duration(time.Hour)},
-		Compress:  None,
-		Partition: NoPartition,
+		Rotate:   Rotate{MaxBytes: 64 << 20, MaxAge: config.Duration(time.Hour)},
+		Compress: None,
 	}
+}
+
+// FormerKeys implements config.Reduced.
+func (*Config) FormerKeys() map[string]string {
+	return map[string]string{"partition": "is gone: the name of a finished file has its time. Remove the key, and select files by their names"}
 }
 
 // Claims implements config.Claimer.
@@ -130,7 +124,6 @@ func (c *Config) Rules() []config.Rule {
 		config.Text("mode", checkMode(0o600, "must let its owner read and write, such as 0640"), config.Matching("0*[67][0-7][0145]")),
 		config.Text("directoryMode", checkMode(0o700, "must let its owner read, write and enter, such as 0750"), config.Matching("0*7[0-7][0145]")),
 		config.OneOf("compress", None, Gzip, Zstd),
-		config.OneOf("partition", NoPartition, Date),
 	}
 }
 

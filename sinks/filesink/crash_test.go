@@ -37,12 +37,6 @@ var gapped = []sinks.Batch{
 	batch(queueA, 30, 31),
 }
 
-var overDays = []sinks.Batch{
-	received(batch(queueA, 1, 2), midnight.Add(-time.Second), midnight),
-	received(batch(queueA, 3, 4), midnight.Add(-1), midnight.Add(1)), // 3 comes a little late
-	received(batch(queueA, 5, 7), midnight.Add(2*day), midnight.Add(2*day), midnight.Add(4*day)),
-}
-
 var scripts = map[string]script{
 	"one queue":         {batches: oneQueue},
 	"another queue":     {batches: []sinks.Batch{batch(queueA, 1, 2), batch(queueB, 1, 2), batch(queueB, 3, 3)}},
@@ -53,11 +47,7 @@ var scripts = map[string]script{
 	"other forms": {batches: oneQueue, restart: true, config: func(c *Config, i int) {
 		c.Compress, c.Rotate.MaxBytes = []Compression{Zstd, Gzip, None}[i%3], 1000
 	}},
-	"days":      {batches: overDays, config: func(c *Config, _ int) { c.Partition, c.Rotate.MaxBytes = Date, 0 }},
 	"retention": {batches: oneQueue, config: func(c *Config, _ int) { c.Retain.MaxFiles, c.Rotate.MaxBytes = 1, 80 }},
-	"retention over days": {batches: overDays, config: func(c *Config, _ int) {
-		c.Partition, c.Rotate.MaxBytes, c.Retain.MaxTotalBytes = Date, 0, 1
-	}},
 }
 
 // TestCrash ends the story before every single change, with a process that is
@@ -87,7 +77,7 @@ func TestCrash(t *testing.T) {
 // them ends the story before every later change. The scripts that it leaves out
 // have nothing but what others have.
 func TestFailureAtEveryChange(t *testing.T) {
-	for _, name := range []string{"another queue", "restarts", "gaps", "gzip", "other forms", "days", "retention"} {
+	for _, name := range []string{"another queue", "restarts", "gaps", "gzip", "other forms", "retention"} {
 		script := scripts[name]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

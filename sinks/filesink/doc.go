@@ -11,9 +11,9 @@
 //
 // first and last are the seqs of the first and the last record in the file, with
 // twenty digits so that names sort in order; time is when it was finished, UTC.
-// Compressed files, the active one included, end with .gz or .zst besides. With
-// partition: Date, finished files lie in a directory YYYY-MM-DD, and the manifest
-// names them with it.
+// Compressed files, the active one included, end with .gz or .zst besides. Earlier
+// builds could put finished files into directories YYYY-MM-DD: the manifest names
+// those files with them.
 //
 // # What accepted means
 //
@@ -58,12 +58,9 @@
 // # Files
 //
 // The active file is finished before a batch that would make it larger than
-// rotate.maxBytes, or that is of another queue, form or day; before one whose gaps
+// rotate.maxBytes, or that is of another queue or form; before one whose gaps
 // would be more than a line of the manifest can tell; and when it is rotate.maxAge
-// old, by a goroutine of its own, since nothing may be sent then. With partition:
-// Date a batch is written in parts where a later day begins. A record that was
-// received a little before the one in front of it stays in the file of the later
-// day. There is no partition by a field of the records: a queue would be in several
+// old, by a goroutine of its own, since nothing may be sent then. There is no partition by a field of the records: a queue would be in several
 // active files at once, no file would tell which records it has to have, and the
 // proof would be gone. Several sinks with a filter each do the same.
 //

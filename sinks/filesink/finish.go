@@ -36,12 +36,6 @@ func (s *store) rename() error {
 		return err
 	}
 	p := s.position
-	p.dated = s.config.Partition == Date
-	if p.dated {
-		if err := s.at(p.date()).Mkdir(); err != nil {
-			return err
-		}
-	}
 	at, err := freeTime(s.at("."), p.finishedName)
 	if err != nil {
 		return err
@@ -56,18 +50,6 @@ func (s *store) rename() error {
 // syncRename makes the new name of the active file durable, and then that the old
 // one is gone. The file itself may be gone too: somebody collects finished files.
 func (s *store) syncRename() error {
-	if s.position.dated {
-		dir := s.at(s.position.date())
-		there, err := dir.Exists()
-		if err != nil {
-			return err
-		}
-		if there {
-			if err := dir.SyncDir(); err != nil {
-				return err
-			}
-		}
-	}
 	return s.place.SyncDir()
 }
 

@@ -2,7 +2,6 @@ package filesink
 
 import (
 	"fmt"
-	"path"
 	"regexp"
 	"time"
 
@@ -21,12 +20,10 @@ const (
 	newSuffix = ".new"
 )
 
-const (
-	nameTime = "20060102T150405Z"
-	nameDate = "2006-01-02"
-)
+const nameTime = "20060102T150405Z"
 
-// finishedPattern is what finishedName makes, for all forms.
+// finishedPattern is what finishedName makes, for all forms. Earlier builds could put files into
+// directories of days.
 var finishedPattern = regexp.MustCompile(`^(\d{4}-\d\d-\d\d/)?decisions-\d{20}-\d{20}-\d{8}T\d{6}Z\.ndjson(\.gz|\.zst)?$`)
 
 // activeName is the name of the active file in the form f.
@@ -35,18 +32,8 @@ func activeName(f form) string { return activePrefix + f.suffix() }
 // finishedName is the path in the directory of a finished file with the records
 // first to last.
 func (p position) finishedName(at time.Time) string {
-	name := fmt.Sprintf("decisions-%020d-%020d-%s.ndjson%s", p.first, p.lastRecord, at.UTC().Format(nameTime), p.form.suffix())
-	if p.dated {
-		return path.Join(p.date(), name)
-	}
-	return name
+	return fmt.Sprintf("decisions-%020d-%020d-%s.ndjson%s", p.first, p.lastRecord, at.UTC().Format(nameTime), p.form.suffix())
 }
-
-// date is the directory that the active file goes to where they are by date.
-func (p position) date() string { return dateOf(p.firstReceived) }
-
-// dateOf is a day as its directory is named. Names of later days are greater.
-func dateOf(t time.Time) string { return t.UTC().Format(nameDate) }
 
 // unnumberedName is the name of something set aside: "ndjson", "position".
 func unnumberedName(at time.Time, suffix string) string {

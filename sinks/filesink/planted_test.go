@@ -41,7 +41,7 @@ func TestAccess(t *testing.T) {
 	umask := unix.Umask(0o077)
 	t.Cleanup(func() { unix.Umask(umask) })
 	c := rotating(filepath.Join(t.TempDir(), "export"), 1)
-	c.Partition, c.Compress = Date, Zstd
+	c.Compress = Zstd
 	write := func(from uint64) {
 		s := mustOpen(t, c, nil)
 		for seq := from; seq < from+3; seq++ {
@@ -173,30 +173,4 @@ func TestPlanted(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestPlantedDay wants no finished file to go where a link leads that has the name of a
-// day, and the export to go on when the link is gone.
-func TestPlantedDay(t *testing.T) {
-	dir, elsewhere := t.TempDir(), t.TempDir()
-	c := rotating(dir, 1)
-	c.Partition = Date
-	s := mustOpen(t, c, nil)
-	mustSend(t, s, batch(queueA, 1, 1))
-	day := filepath.Join(dir, "0001-01-01")
-	if err := os.Symlink(elsewhere, day); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		wantKind(t, s, batch(queueA, 2, 2), sinks.Misconfigured, day, "a symbolic link")
-	}
-	if list, err := os.ReadDir(elsewhere); err != nil || len(list) > 0 {
-		t.Errorf("got %v, %v elsewhere, want nothing", list, err)
-	}
-	if err := os.Remove(day); err != nil {
-		t.Fatal(err)
-	}
-	mustSend(t, s, batch(queueA, 2, 2))
-	wantLines(t, "export", exported(t, dir), records(queueA, 1, 2))
-	mustAudit(t, dir)
 }

@@ -107,16 +107,11 @@ func (w *walk) advance(from, to uint64) error {
 const maxGaps = manifest.MaxRanges / 2
 
 // split cuts p in two, the first of which can go into one file.
-func (p portion) split(n int) (first, rest portion) {
-	first, rest = p, portion{}
-	if n < len(p.items) {
-		first, rest = p.before(p.items[n].Seq)
+func (p portion) split() (first, rest portion) {
+	if len(p.gaps) > maxGaps {
+		return p.before(p.gaps[maxGaps].From)
 	}
-	if len(first.gaps) > maxGaps {
-		seq := first.gaps[maxGaps].From
-		first, rest = p.before(seq)
-	}
-	return first, rest
+	return p, portion{}
 }
 
 // before cuts p at seq, which is that of an item or the first one of a gap.

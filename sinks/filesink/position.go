@@ -26,7 +26,6 @@ type position struct {
 	file // the active one; only its lastRecord and lastReceived when it is empty
 
 	finishing time.Time // time in the name that the active file is to get; zero: none
-	dated     bool      // and it goes to the directory of its date
 
 	manifest int64         // bytes of the manifest that were accepted
 	chain    manifest.Hash // of the last line in them
@@ -82,7 +81,7 @@ type hashState [hashSize]byte
 //	120  gaps
 //	128  gapSum
 //	132  form
-//	133  flags: 1 lost, 2 dated
+//	133  flags: 1 lost
 //	134  chain
 //	166  sum
 //	274  CRC-32C of all that
@@ -100,8 +99,7 @@ const (
 	slotsEnd        = 2 * slotDistance
 	gapLogStart     = slotsEnd + slotDistance
 
-	flagLost  = 1
-	flagDated = 2
+	flagLost = 1
 )
 
 // offset is where p is written: the slot that its predecessor is not in.
@@ -131,9 +129,6 @@ func (p position) flags() (flags byte) {
 	if p.lost {
 		flags |= flagLost
 	}
-	if p.dated {
-		flags |= flagDated
-	}
 	return flags
 }
 
@@ -155,7 +150,6 @@ func decodeSlot(b []byte) (p position, ok bool) {
 			sum: hashState(b[166:positionBody]),
 		},
 		finishing: timeOf(number(96)),
-		dated:     b[133]&flagDated != 0,
 		manifest:  int64(number(104)),
 		settled:   int64(number(112)),
 		chain:     manifest.Hash(b[134:166]),

@@ -17,7 +17,7 @@ func TestPositionSlots(t *testing.T) {
 			form: zstandard, size: 1 << 40, records: 12, first: 3, lastRecord: 41,
 			opened: timeOf(1e18), firstReceived: timeOf(3e18), lastReceived: timeOf(4e18), sum: hashState{5, hashSize - 1: 6},
 		},
-		finishing: timeOf(2e18), dated: true, manifest: 1 << 41, chain: manifest.Hash{7, 31: 8}, settled: 1 << 42, gaps: 170, gapSum: 1 << 31,
+		finishing: timeOf(2e18), manifest: 1 << 41, chain: manifest.Hash{7, 31: 8}, settled: 1 << 42, gaps: 170, gapSum: 1 << 31,
 	}
 	slot := want.encode(nil)
 	if len(slot) != positionSlot {

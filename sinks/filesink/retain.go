@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
@@ -288,7 +286,9 @@ func (s *store) settle() error {
 		s.log.Info("removed file", "file", s.path(l.Removed.Name), "reason", string(l.Removed.Reason))
 	})
 	for _, name := range slices.Sorted(maps.Keys(directories)) {
-		failed = errors.Join(failed, s.tidy(name))
+		if err := s.at(name).SyncDir(); !errors.Is(err, fs.ErrNotExist) {
+			failed = errors.Join(failed, err)
+		}
 	}
 	if err := errors.Join(err, failed); err != nil {
 		return err
@@ -296,22 +296,4 @@ func (s *store) settle() error {
 	next := s.position
 	next.settled = next.manifest
 	return s.savePosition(next, nil)
-}
-
-// tidy makes removals from a directory of the export durable, and removes the
-// directory of a day that has no files left.
-func (s *store) tidy(name string) error {
-	err := s.at(name).SyncDir()
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil || name == "." {
-		return err
-	}
-	if err := s.at(name).RemoveDir(); errors.Is(err, unix.ENOTEMPTY) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	return s.place.SyncDir()
 }

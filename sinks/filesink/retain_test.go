@@ -242,31 +242,6 @@ func TestNamesInTheManifest(t *testing.T) {
 	}
 }
 
-// TestRemovalOverDays wants directories of days to go with their last file.
-func TestRemovalOverDays(t *testing.T) {
-	dir := t.TempDir()
-	c := retaining(dir)
-	c.Partition = Date
-	s := mustOpen(t, c, nil)
-	for i, hours := range []int{0, 1, 24, 25, 26} {
-		seq := uint64(i) + 1
-		mustSend(t, s, received(batch(queueA, seq, seq), midnight.Add(time.Duration(hours)*time.Hour)))
-		if i == 2 {
-			writeFile(t, filepath.Join(dir, "2026-01-06", "notes"), "mine")
-		}
-	}
-	if got, want := names(t, dir, "2026-*/*"), []string{"2026-01-06/notes", finishedFiles(t, dir)[0]}; !slices.Equal(got, want) {
-		t.Errorf("files %v, want %v", got, want)
-	}
-	remove(t, dir, "2026-01-06/notes")
-	mustSend(t, s, received(batch(queueA, 6, 6), midnight.Add(48*time.Hour)))
-	mustSend(t, s, received(batch(queueA, 7, 7), midnight.Add(48*time.Hour)))
-	if got, want := names(t, dir, "2026-*"), []string{"2026-01-06", "2026-01-08"}; !slices.Equal(got, want) {
-		t.Errorf("directories %v, want %v", got, want)
-	}
-	mustAudit(t, dir)
-}
-
 // TestRemovalWhenFull has a removal fail for want of room: the bytes of the batch
 // that did not fit make room for it, and it makes room for the batch.
 func TestRemovalWhenFull(t *testing.T) {

@@ -140,7 +140,7 @@ func (s *sink) accept(b sinks.Batch) error {
 	}
 	for !rest.empty() {
 		var part portion
-		part, rest = rest.split(s.store.oneFile(rest))
+		part, rest = rest.split()
 		if err := s.write(part); err != nil {
 			return err
 		}

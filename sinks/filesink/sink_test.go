@@ -78,15 +78,13 @@ func TestFinishedName(t *testing.T) {
 		{position{file: file{first: 1, lastRecord: 42}, last: 50}, want},
 		{position{file: file{first: 1, lastRecord: 42, form: gzipped}}, want + ".gz"},
 		{position{file: file{first: 1, lastRecord: 42, form: zstandard}}, want + ".zst"},
-		{position{file: file{first: 1, lastRecord: 42, firstReceived: at.Add(-10 * time.Hour)}, dated: true}, "2026-01-05/" + want},
-		{position{file: file{first: 1, lastRecord: 42, firstReceived: at.Add(-11 * time.Hour)}, dated: true}, "2026-01-04/" + want},
 	} {
 		got := tt.p.finishedName(at)
 		if got != tt.want {
 			t.Errorf("got %s, want %s", got, tt.want)
 		}
-		if !finishedPattern.MatchString(got) {
-			t.Errorf("the pattern of finished files does not match %s", got)
+		if !finishedPattern.MatchString(got) || !finishedPattern.MatchString("2026-01-05/"+got) {
+			t.Errorf("the pattern of finished files does not match %s, alone or in a day of an earlier build", got)
 		}
 	}
 }
@@ -274,17 +272,17 @@ func TestValidate(t *testing.T) {
 		want   string
 	}{
 		"defaults":     {valid, ""},
-		"no rotation":  {Config{Directory: "export", Compress: None, Partition: NoPartition}, ""},
-		"no directory": {Config{Compress: Gzip, Partition: Date}, "directory: is required: the directory to write the files to"},
+		"no rotation":  {Config{Directory: "export", Compress: None}, ""},
+		"no directory": {Config{Compress: Gzip}, "directory: is required: the directory to write the files to"},
 		"negative": {
-			Config{Directory: "x", Compress: Zstd, Partition: Date, Rotate: Rotate{MaxBytes: -1, MaxAge: -1}, Retain: Retain{MaxAge: -1, MaxFiles: -1, MaxTotalBytes: -1}},
+			Config{Directory: "x", Compress: Zstd, Rotate: Rotate{MaxBytes: -1, MaxAge: -1}, Retain: Retain{MaxAge: -1, MaxFiles: -1, MaxTotalBytes: -1}},
 			"rotate.maxBytes: must not be negative\nrotate.maxAge: must not be negative\nretain.maxAge: must not be negative\n" +
 				"retain.maxFiles: must not be negative\nretain.maxTotalBytes: must not be negative",
 		},
-		"no key": {Config{Directory: "x", Compress: Gzip, Partition: Date, Signature: &Signature{}},
+		"no key": {Config{Directory: "x", Compress: Gzip, Signature: &Signature{}},
 			"signature.keyFile: is required: an Ed25519 private key, made by docket keygen"},
-		"choices": {Config{Directory: "x", Compress: "lz4", Partition: "Hour"},
-			"compress: must be none, gzip or zstd, not \"lz4\"\npartition: must be None or Date, not \"Hour\""},
+		"choices": {Config{Directory: "x", Compress: "lz4"},
+			"compress: must be none, gzip or zstd, not \"lz4\""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tt.config.Validate().Error(); got != tt.want {

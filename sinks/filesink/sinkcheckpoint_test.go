@@ -170,7 +170,7 @@ func (l *loop) settle(limit int) (n int) {
 
 // TestCheckpointsEnd delivers the checkpoints of two exports to both, as docket does, and
 // wants them to end: an idle docket adds one an hour for each, and files only where one
-// record fills a file, or a day is over.
+// record fills a file.
 func TestCheckpointsEnd(t *testing.T) {
 	for name, tt := range map[string]struct {
 		config func(*Config)
@@ -179,7 +179,6 @@ func TestCheckpointsEnd(t *testing.T) {
 		"by age":                      {func(*Config) {}, 1},
 		"a record each":               {func(c *Config) { c.Rotate.MaxBytes = 1 }, 1 + 2*48 + 4},
 		"a record each, removed soon": {func(c *Config) { c.Rotate.MaxBytes, c.Retain.MaxAge = 1, config.Duration(2*time.Second) }, 4},
-		"by day":                      {func(c *Config) { c.Partition = Date }, 1 + 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

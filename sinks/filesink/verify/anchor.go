@@ -54,14 +54,12 @@ type AnchorKind string
 const (
 	FromLast       AnchorKind = "Last"       // Options.Last
 	FromCheckpoint AnchorKind = "Checkpoint" // the newest of Options.Checkpoints
-	FromReference  AnchorKind = "Reference"  // the last record that Options.Reference has as well
 )
 
-// Met is an anchor that the export agrees with. The export is whole from From up to Place.
+// Met is an anchor that the export agrees with. The export is whole up to Place.
 type Met struct {
 	Kind AnchorKind `json:"kind"`
 	Place
-	From uint64    `json:"from,omitempty"` // the first record of the queue that it vouches for; 0: all before Place
 	Line uint64    `json:"line,omitempty"` // of the manifest, from 1; 0: the anchor names none
 	Time time.Time `json:"time,omitzero"`  // of a checkpoint
 }
@@ -80,33 +78,12 @@ func (r *Report) Proven() (p Place) {
 	return p
 }
 
-// ProvenFrom is the first proven record of Proven's queue. 0: an anchor vouches for all
-// records before Proven.
-func (r *Report) ProvenFrom() (from uint64) {
-	for _, m := range r.Anchors {
-		if m.From == 0 {
-			return 0
-		}
-		if m.Queue == r.Proven().Queue {
-			from = m.From
-		}
-	}
-	return from
-}
-
-// isBehind reports whether the export comes to a later than to b. A queue that no line
-// of the manifest names is that of the unfinished file.
+// isBehind reports whether the export comes to a later than to b.
 func (r *Report) isBehind(a, b Place) bool {
 	if a.Queue == b.Queue {
 		return a.Seq > b.Seq
 	}
-	order := func(id string) int {
-		at := slices.IndexFunc(r.Queues, func(q Queue) bool { return q.ID == id })
-		if at < 0 {
-			return len(r.Queues)
-		}
-		return at
-	}
+	order := func(id string) int { return slices.IndexFunc(r.Queues, func(q Queue) bool { return q.ID == id }) }
 	return order(a.Queue) > order(b.Queue)
 }
 
@@ -117,22 +94,9 @@ func (v *verifier) reached(hash manifest.Hash, number uint64) {
 	}
 	if v.Last != nil && v.Last.Line != nil && *v.Last.Line == hash {
 		v.met(Met{Kind: FromLast, Place: v.end, Line: number})
-		v.anchorLine(number)
+		clear(v.removals)
 	}
 	v.meetCheckpoints(hash, number)
-}
-
-// anchorLine notes that an anchor names the line that was taken last: it vouches for all
-// that the lines up to this one say.
-func (v *verifier) anchorLine(number uint64) {
-	v.anchored = number
-	clear(v.removals)
-}
-
-// isVouchedFor reports whether somebody has signed what a line of the manifest says, or an
-// anchor names it or a later one. Line 0 is the position, which nobody signs.
-func (v *verifier) isVouchedFor(line uint64) bool {
-	return line > 0 && (v.report.Signed || line <= v.anchored)
 }
 
 // checkRemovals doubts removals that nobody vouches for, of files that an anchor does:
@@ -160,9 +124,6 @@ func (v *verifier) checkRemovals() {
 
 // reaches reports whether m vouches for a record of e.
 func (r *Report) reaches(m Met, e *manifest.Entry) bool {
-	if m.From > 0 && (e.Queue != m.Queue || e.LastSeq < m.From) {
-		return false
-	}
 	return !r.isBehind(Place{e.Queue, e.FirstSeq}, m.Place)
 }
 

@@ -85,7 +85,7 @@ func (v *verifier) meetCheckpoints(line manifest.Hash, number uint64) {
 			})
 		}
 		c.newest = &Met{Kind: FromCheckpoint, Place: one.Place, Line: number, Time: one.Time}
-		v.anchorLine(number)
+		clear(v.removals) // the lines up to this one are vouched for
 	}
 	delete(c.waiting, line)
 }
@@ -170,7 +170,7 @@ func (v *verifier) checkpointsOfNothing() {
 	case len(given) == 0:
 		v.note("no checkpoint was given")
 	case v.isYoung():
-		v.note("no file is finished yet, so no checkpoint can belong to this export")
+		v.note("no line of a manifest, so no checkpoint was compared: the first file is not finished, or somebody has emptied the export")
 	default:
 		one := given[len(given)-1]
 		v.broken(&Break{

@@ -1,15 +1,12 @@
 package verify
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,51 +17,37 @@ import (
 // methods may be called at the same time.
 type Contents struct {
 	Files []File
-	// Notes name what is in the directory and not part of Files, Problems what should be
-	// part of Files and is not.
+	// Notes name what is in the directory and not part of Files or of the manifest, Problems what
+	// should be part of Files and is not.
 	Notes, Problems []string
 
 	root   *os.Root
-	active *os.File // the unfinished file, which may have another name by now; nil: none is in Files
+	active *os.File // the unfinished file, which may have another name by now; nil: there is none
 }
 
 // File is one of Contents.
 type File struct {
 	Name  string
-	Bytes int64 // that count, as they lie on disk
+	Bytes int64 // as they lie on disk
 	// FirstTime and LastTime are when the exporter received the first and the last record;
 	// zero where nothing says it.
 	FirstTime, LastTime time.Time
-	// Lines are those that count, in order. Empty: all.
-	Lines []Lines
-	// Unaccepted: it is not known how much of the file the sink has accepted, so the
-	// file may end within a line.
-	Unaccepted bool
-
-	isActive bool
-	isProven bool
-	sums     []manifest.Hash // of content, where it is proven
+	// Unfinished: the sink is writing the file, so it may end within a line.
+	Unfinished bool
 }
-
-// Lines are those of a file from From up to but without To, counted from 0.
-type Lines struct{ From, To uint64 }
-
-// ErrChanged says that a file has changed since it was proven.
-var ErrChanged = errors.New("was changed after it was proven")
 
 // ErrRemoved says that the sink has removed a file by its retention since Open.
 var ErrRemoved = errors.New("was removed by retention meanwhile")
 
-// Open lists the files of the export in dir, without proving anything. position reads what
-// the sink has accepted, as Options.Position does. The caller closes the Contents. It fails
-// with ErrNoExport for a directory in which no sink has written.
-func Open(dir string, position func() (manifest.Position, bool, error)) (*Contents, error) {
+// Open lists the files of the export in dir, without proving anything. The caller closes the
+// Contents. It fails with ErrNoExport for a directory in which no sink has written.
+func Open(dir string) (*Contents, error) {
 	root, err := openRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	c := &Contents{root: root}
-	if err := c.list(position); err != nil {
+	if err := c.list(); err != nil {
 		return nil, errors.Join(fmt.Errorf("export %s: %w", dir, err), c.Close())
 	}
 	return c, nil
@@ -83,7 +66,7 @@ func (c *Contents) keepActive(f *os.File) {
 	c.active = f
 }
 
-// Bytes is how much of the files counts, as they lie on disk.
+// Bytes is how much the files have on disk.
 func (c *Contents) Bytes() (sum int64) {
 	for i := range c.Files {
 		sum += c.Files[i].Bytes
@@ -92,26 +75,20 @@ func (c *Contents) Bytes() (sum int64) {
 }
 
 // Reader returns the lines of a file, decompressed. p counts what is read from the disk; it may be
-// nil. For a proven file, the reader returns no byte before comparing it with the proof, and fails
-// with ErrChanged when the file differs. The error is ErrRemoved for a file that retention has
-// removed since Open.
+// nil. The error is ErrRemoved for a file that retention has removed since Open.
 func (c *Contents) Reader(f *File, p *Progress) (io.ReadCloser, error) {
 	from, opened := c.active, (*os.File)(nil)
-	if !f.isActive {
+	if !f.Unfinished {
 		var err error
 		if opened, _, err = open(c.root, f.Name); err != nil {
-			if errors.Is(err, fs.ErrNotExist) && !f.isProven && c.isRemoved(f.Name) {
+			if errors.Is(err, fs.ErrNotExist) && c.isRemoved(f.Name) {
 				err = ErrRemoved
 			}
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 		from = opened
 	}
-	var r io.Reader = &progressReader{io.NewSectionReader(from, 0, f.Bytes), p}
-	if f.isProven {
-		r = &provenReader{r: r, left: f.Bytes, sums: f.sums, hash: sha256.New()}
-	}
-	lines, stop, err := decompress(f.Name, r)
+	lines, stop, err := decompress(f.Name, &progressReader{io.NewSectionReader(from, 0, f.Bytes), p})
 	if err != nil {
 		opened.Close()
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
@@ -162,84 +139,72 @@ func (r *progressReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// provenReader reads a file whose sums are known, and keeps each part back until its sum is
-// the one that was proven. The same bytes cannot be exchanged in between.
-type provenReader struct {
-	r    io.Reader
-	left int64 // of the file
-	sums []manifest.Hash
-	hash hash.Hash // of what was read so far
-	part []byte    // memory of ready
-	// ready is what was compared and not yet returned.
-	ready []byte
-}
-
-// Read implements io.Reader.
-func (r *provenReader) Read(b []byte) (int, error) {
-	if len(r.ready) == 0 {
-		if r.left == 0 {
-			return 0, io.EOF
-		}
-		if err := r.next(); err != nil {
-			return 0, err
-		}
-	}
-	n := copy(b, r.ready)
-	r.ready = r.ready[n:]
-	return n, nil
-}
-
-// next reads the next part.
-func (r *provenReader) next() error {
-	n := min(r.left, sumStep)
-	r.part = slices.Grow(r.part[:0], int(n))[:n]
-	if _, err := io.ReadFull(r.r, r.part); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return ErrChanged
-	} else if err != nil {
-		return err
-	}
-	r.hash.Write(r.part)
-	if len(r.sums) == 0 || manifest.Hash(r.hash.Sum(nil)) != r.sums[0] {
-		return ErrChanged
-	}
-	r.ready, r.left, r.sums = r.part, r.left-n, r.sums[1:]
-	return nil
-}
-
 // listTries is how often an export is listed before its sink is taken to be too busy.
 const listTries = 100
 
 // list collects the files: those of the manifest, those that no line names, and the
 // unfinished one.
-func (c *Contents) list(position func() (manifest.Position, bool, error)) error {
-	t, err := walkTree(c.root)
-	if err != nil {
-		return err
-	}
+func (c *Contents) list() error {
 	for range listTries {
-		c.Files, c.Notes, c.Problems = nil, nil, nil
-		p, known, err := position()
+		before, err := c.look()
 		if err != nil {
 			return err
 		}
+		c.Files, c.Notes, c.Problems = nil, nil, nil
 		listed, err := c.listManifest()
 		if err != nil {
 			return err
 		}
-		c.listOthers(&t, listed, p.Finishing)
-		c.listActive(&t, listed, p, known)
-		again, stillKnown, err := position()
+		t, err := walkTree(c.root)
 		if err != nil {
 			return err
 		}
-		if !known && listed == nil && len(c.Files) == 0 && len(t.active) == 0 {
+		c.listOthers(&t, listed)
+		c.listActive(t.active)
+		after, err := c.look()
+		if err != nil {
+			return err
+		}
+		if listed == nil && len(c.Files) == 0 && len(t.active) == 0 {
 			return fmt.Errorf("%w: the directory has neither a %s nor a file of a sink", ErrNoExport, manifest.FileName)
 		}
-		if known == stillKnown && p.Manifest == again.Manifest && p.Chain == again.Chain && p.Finishing == again.Finishing {
+		if before.isSame(after) {
 			return nil
 		}
 	}
 	return errors.New("the sink finishes files faster than they can be listed: try again when less is written")
+}
+
+// look is what changes in a directory when the sink finishes or removes a file: a listing
+// between two different looks may have a file twice or not at all.
+type look struct {
+	active fs.FileInfo // nil: there is none
+	lines  int64       // bytes of the manifest
+}
+
+func (c *Contents) look() (l look, err error) {
+	for _, name := range activeNames {
+		info, err := c.root.Lstat(name)
+		if err == nil {
+			l.active = info
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return look{}, err
+		}
+	}
+	info, err := c.root.Lstat(manifest.FileName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, nil
+	}
+	if err != nil {
+		return look{}, err
+	}
+	l.lines = info.Size()
+	return l, nil
+}
+
+func (l look) isSame(o look) bool {
+	isSameFile := l.active == nil && o.active == nil || l.active != nil && o.active != nil && os.SameFile(l.active, o.active)
+	return isSameFile && l.lines == o.lines
 }
 
 // listManifest takes the files of the manifest, and returns every name in it.
@@ -283,15 +248,15 @@ func (c *Contents) listManifest() (names map[string]bool, err error) {
 	return names, nil
 }
 
-// listOthers takes the files that have a name as the sink gives it, and no line. finishing
-// is the name that the unfinished file is getting.
-func (c *Contents) listOthers(t *tree, listed map[string]bool, finishing string) {
+// listOthers takes the files that have a name as the sink gives it, and no line: the one that is
+// being finished is among them.
+func (c *Contents) listOthers(t *tree, listed map[string]bool) {
 	for _, name := range t.aside {
 		c.Notes = append(c.Notes, name+" was set aside by the sink when its position was damaged: it is not searched")
 	}
 	foreign := 0
 	for _, name := range t.order {
-		if listed[name] || name == finishing {
+		if listed[name] {
 			continue
 		}
 		info, err := c.root.Lstat(name)
@@ -305,7 +270,7 @@ func (c *Contents) listOthers(t *tree, listed map[string]bool, finishing string)
 			continue
 		}
 		if listed != nil {
-			c.Problems = append(c.Problems, name+" is in no line of the manifest: it is searched last")
+			c.Notes = append(c.Notes, name+" is in no line of the manifest: it is searched last")
 		}
 		c.Files = append(c.Files, File{Name: name, Bytes: info.Size()})
 	}
@@ -324,22 +289,11 @@ func isFinishedName(name string) bool {
 	return strings.HasPrefix(base, "decisions-") && strings.HasSuffix(base, ".ndjson")
 }
 
-// listActive takes the unfinished file, as far as the sink has accepted it where that is
-// known.
-func (c *Contents) listActive(t *tree, listed map[string]bool, p manifest.Position, known bool) {
+// listActive takes the unfinished file.
+func (c *Contents) listActive(found []active) {
 	c.keepActive(nil)
-	if known && (p.Active == nil || listed[p.Finishing]) {
-		return
-	}
-	names := t.active
-	if known {
-		names = []string{p.Active.Name, p.Finishing}
-	}
-	for _, name := range names {
-		if name == "" {
-			continue
-		}
-		f, info, err := open(c.root, name)
+	for _, a := range found {
+		f, info, err := open(c.root, a.name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -347,21 +301,10 @@ func (c *Contents) listActive(t *tree, listed map[string]bool, p manifest.Positi
 			c.Problems = append(c.Problems, err.Error())
 			return
 		}
-		file := File{Name: name, Bytes: info.Size(), isActive: true, Unaccepted: true}
-		if known {
-			file = File{Name: name, Bytes: p.Active.Bytes, FirstTime: p.Active.FirstTime, LastTime: p.Active.LastTime, isActive: true}
-		}
-		if info.Size() < file.Bytes {
-			c.Problems = append(c.Problems, fmt.Sprintf("%s has %s, and the sink's position says %d", name, bytesText(info.Size()), file.Bytes))
-			file.Bytes = info.Size()
-		}
 		c.keepActive(f)
-		if file.Bytes > 0 {
-			c.Files = append(c.Files, file)
+		if info.Size() > 0 {
+			c.Files = append(c.Files, File{Name: a.name, Bytes: info.Size(), Unfinished: true})
 		}
 		return
-	}
-	if known {
-		c.Problems = append(c.Problems, p.Active.Name+" is missing: the sink's position names it")
 	}
 }

@@ -116,7 +116,7 @@ var damages = map[string]damage{
 			b.write(names[1], four)
 			b.write(names[3], two)
 		},
-		first(FileSwapped, 2, 6, 10),
+		first(FileChanged, 2, 6, 10),
 	},
 	"link in place of a file": {
 		func(b *builder, names []string) {
@@ -364,7 +364,7 @@ func checkBreak(t *testing.T, got *Break, want Break) {
 		t.Errorf("got %+v, want what was expected and found, and what it means", got)
 	}
 	bare := *got
-	bare.Expected, bare.Found, bare.size = "", "", 0
+	bare.Expected, bare.Found = "", ""
 	if bare != want {
 		t.Errorf("got %+v\n(expected %s; found %s)\nwant %+v", bare, got.Expected, got.Found, want)
 	}

@@ -11,29 +11,27 @@
 //     and leaves no seq of its queue out behind the entry before,
 //   - each file is there, byte for byte as its entry says (size, SHA-256), unless a
 //     later line says that retention has removed it, and has as many lines as its
-//     entry says. Lines of compressed files are counted with Options.Deep only: the hash
-//     proves the bytes, and an attacker who can write a wrong count can write a wrong hash,
+//     entry says. Lines of compressed files are not counted: the hash proves the bytes, and an
+//     attacker who can write a wrong count can write a wrong hash,
 //   - no other file lies in the directory or below it, but for those that the sink
 //     works with or has set aside,
 //   - no gap has the reason Unknown,
-//   - the manifest has the size and the hash that the sink's position gives, and the
-//     unfinished file has its accepted part. Nothing vouches for the position itself, so
-//     the unfinished file counts as not yet proven,
-//   - Options.Last is there, the lines that Options.Checkpoints name are, and nothing that
-//     Options.Reference has differs or is left out.
+//   - Options.Last is there, and the lines that Options.Checkpoints name are.
+//
+// The unfinished file is reported with its name and size. Nothing of it is proven: its line
+// comes when it is finished.
 //
 // # Verdicts
 //
 // Without keys, anyone who can write to the directory can write a whole new export that
 // looks complete. With keys, only the owner of the private key can. In both cases an older
-// state of the export looks complete, too: newer files, their lines and the position can be
-// removed together, down to an empty export. So the directory alone, signed or not, is
-// Unanchored at best. It is Proven only up to an anchor: Last, the newest of Checkpoints,
-// or the last record that Reference also has. Each anchor vouches for something else:
+// state of the export looks complete, too: newer files and their lines can be removed together,
+// down to an empty export. So the directory alone, signed or not, is
+// Unanchored at best. It is Proven only up to an anchor: Last, or the newest of
+// Checkpoints. Each anchor vouches for something else:
 //
 //	a hash, a checkpoint   every byte up to their line
 //	the id of a record     no seq up to the record is left out
-//	a reference            the records from the first to the last that were compared
 //
 // A removed file, a gap, and the beginning of the export count only if a checked signature,
 // a hash or a checkpoint covers the line that tells of them: such a line is easy to forge.
@@ -45,26 +43,18 @@
 // The manifest gives the order: of several breaks, the one with the lowest line is
 // reported. Nothing is read after a broken line, because no later line can be trusted. A
 // missing file before it is not reported then: a later line may have said that the file was
-// removed. Breaks without a line come last: files that are not listed, the position, Last,
-// Checkpoints, Reference.
+// removed. Breaks without a line come last: files that are not listed, Last, Checkpoints.
 //
 // # Beside an exporter
 //
-// Names are collected before the manifest is read, and the manifest is read to its end
-// before and after the position. So a file that is finished or removed during the run is no
-// break, and a line that is being written is left for the next run.
-//
-// # Reading what was proven
-//
-// An attacker who can write to the directory can exchange files behind the proof. So Prove keeps
-// the SHA-256 of each megabyte's end as it passes, 32 bytes of memory for each, and a reader of
-// its Contents hashes again: it returns no part of a file before the hash up to there is the one
-// that was proven. The records that no anchor vouches for are not part of the Contents. Open lists
-// the same files without any proof.
+// Names are collected before the manifest is read, so that each file that is there has its line,
+// but for one that the sink is finishing: unfinished.go has the rule for that. The line that
+// says that a file was removed is older than its removal, and is read behind it. So a file that
+// is finished or removed during the run is no break, and a line that is being written is left
+// for the next run.
 //
 // # Cost
 //
-// Run makes one pass over the files, one file more at a time than there are processors, so
-// that reading and hashing overlap. It needs a buffer for each of them, one line of the
+// Run makes one pass over the files, one after the other. It needs one buffer, one line of the
 // manifest, and a little memory for every file.
 package verify

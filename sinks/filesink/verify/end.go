@@ -2,7 +2,6 @@ package verify
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/docket-export/docket/sinks/filesink/manifest"
@@ -11,7 +10,6 @@ import (
 // checkEnd checks what belongs to no line, once all of them have been read.
 func (v *verifier) checkEnd() error {
 	v.checkSigned()
-	v.checkUnlisted()
 	if v.Last != nil {
 		v.checkLast(v.Last)
 	}
@@ -44,7 +42,7 @@ func (v *verifier) checkSigned() {
 	b := &Break{Kind: SignatureMissing, Line: v.report.Lines, Expected: "a signature", Found: "none: no line is signed"}
 	if v.report.Lines == 0 {
 		if v.isYoung() {
-			v.note("no file is finished yet, so no line is signed")
+			v.note("no line is signed: the first file is not finished, or somebody has emptied the export")
 			return
 		}
 		b.File, b.Expected, b.Found = manifest.FileName, "a signed line", "no line"
@@ -52,26 +50,8 @@ func (v *verifier) checkSigned() {
 	v.broken(b)
 }
 
-// isYoung reports whether the first file of the export is still being written, as far as
-// its position tells.
-func (v *verifier) isYoung() bool {
-	return v.report.Lines == 0 && v.report.Active != nil && v.report.Active.Checked
-}
-
-// checkUnlisted finds files that no line names.
-func (v *verifier) checkUnlisted() {
-	for _, name := range v.tree.order {
-		if *v.tree.files[name] || v.known && name == v.position.Finishing || v.isMissing(name) {
-			continue
-		}
-		if v.manifest == nil {
-			v.broken(&Break{Kind: ManifestMissing, File: manifest.FileName, Expected: "a manifest", Found: "none, but " + name})
-			return
-		}
-		v.broken(&Break{Kind: FileUnlisted, File: name, Expected: "a line of the manifest that names it", Found: "none"})
-		return
-	}
-}
+// isYoung reports whether the first file of the export may be the one that is being written.
+func (v *verifier) isYoung() bool { return v.report.Lines == 0 && v.report.Active != nil }
 
 // resolveLast makes the anchor one of a line of records when it is the id of a record that an
 // incarnation of e stored: e tells which line that is.
@@ -97,43 +77,13 @@ func (v *verifier) checkLast(a *Anchor) {
 	case known && a.Seq <= v.report.Queues[q].LastSeq:
 		v.met(Met{Kind: FromLast, Place: Place{a.Queue, a.Seq}})
 		return
-	case v.known && v.position.Queue == a.Queue && v.isAccepted(a.Seq):
-		v.note("record %s-%d comes after the last finished file: only the unsigned position names the record, so it is no anchor yet", a.Queue, a.Seq)
+	case v.report.Active != nil:
+		v.note("record %s-%d comes after the last finished file, so it is no anchor yet: docket has not finished the file, or somebody has removed it", a.Queue, a.Seq)
 		return
 	case known:
-		b.Found = fmt.Sprintf("the export ends with seq %d of this queue", v.endOf(a.Queue))
+		b.Found = fmt.Sprintf("the export ends with seq %d of this queue", v.report.Queues[q].LastSeq)
 	default:
 		b.Found = "no record of this queue"
 	}
 	v.broken(b)
-}
-
-// isAccepted reports whether the position covers seq of its queue.
-func (v *verifier) isAccepted(seq uint64) bool {
-	p := v.position
-	from := uint64(math.MaxUint64)
-	if p.Active != nil {
-		from = p.Active.From(v.endOfLines(p.Queue))
-	}
-	for gap := range p.Gaps.All() {
-		from = min(from, gap.From)
-	}
-	return from <= seq && seq <= p.Last
-}
-
-// endOfLines is the last seq of queue that the manifest covers; 0: none.
-func (v *verifier) endOfLines(queue string) uint64 {
-	if q, ok := v.queues[queue]; ok {
-		return v.report.Queues[q].LastSeq
-	}
-	return 0
-}
-
-// endOf is the last seq of queue that was exported, as a record or in a gap.
-func (v *verifier) endOf(queue string) uint64 {
-	end := v.endOfLines(queue)
-	if v.known && v.position.Queue == queue {
-		end = max(end, v.position.Last)
-	}
-	return end
 }

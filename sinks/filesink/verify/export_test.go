@@ -134,31 +134,6 @@ func compress(t *testing.T, name string, raw []byte) []byte {
 	return b.Bytes()
 }
 
-// compressWhole makes one member or frame.
-func compressWhole(t *testing.T, name string, raw []byte) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	if filepath.Ext(name) == ".gz" {
-		w, err := gzip.NewWriterLevel(&b, gzip.HuffmanOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write(raw); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return b.Bytes()
-	}
-	w, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	return w.EncodeAll(raw, nil)
-}
-
 func sumOf(data []byte) manifest.Hash { return sha256.Sum256(data) }
 
 // remove deletes a file as retention does.

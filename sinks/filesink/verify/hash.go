@@ -24,15 +24,9 @@ type content struct {
 	newlines uint64        // in the same
 	counted  bool          // whether newlines were
 	torn     bool          // they do not end with one
-	sums     []manifest.Hash
 }
 
-// sumStep is how much of a file a reader has to keep back until it is known to be what
-// was proven.
-const sumStep = 1 << 20
-
-// hashFile reads the first limit bytes of f with buffer. sums are the hashes of what comes
-// before each multiple of sumStep, and of all.
+// hashFile reads the first limit bytes of f with buffer.
 func hashFile(ctx context.Context, f *os.File, limit int64, buffer []byte, p *Progress) (c content, err error) {
 	// A wish only: without it the kernel reads less ahead.
 	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_SEQUENTIAL)
@@ -41,7 +35,7 @@ func hashFile(ctx context.Context, f *os.File, limit int64, buffer []byte, p *Pr
 		if err := ctx.Err(); err != nil {
 			return c, err
 		}
-		n, err := f.Read(buffer[:min(int64(len(buffer)), limit-c.size, sumStep-c.size%sumStep)])
+		n, err := f.Read(buffer[:min(int64(len(buffer)), limit-c.size)])
 		part := buffer[:n]
 		h.Write(part)
 		c.newlines += uint64(bytes.Count(part, newline))
@@ -49,9 +43,6 @@ func hashFile(ctx context.Context, f *os.File, limit int64, buffer []byte, p *Pr
 			c.torn = part[n-1] != '\n'
 		}
 		c.size += int64(n)
-		if n > 0 && c.size%sumStep == 0 {
-			c.sums = append(c.sums, manifest.Hash(h.Sum(nil)))
-		}
 		p.add(n)
 		if errors.Is(err, io.EOF) {
 			break
@@ -61,9 +52,6 @@ func hashFile(ctx context.Context, f *os.File, limit int64, buffer []byte, p *Pr
 		}
 	}
 	h.Sum(c.hash[:0])
-	if c.size%sumStep > 0 {
-		c.sums = append(c.sums, c.hash)
-	}
 	return c, nil
 }
 

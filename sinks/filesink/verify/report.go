@@ -12,7 +12,7 @@ type Report struct {
 	Break   *Break   // nil: nothing is wrong as far as the export goes
 	Anchors []Met    // that the export agrees with; they prove nothing for a broken export
 	Doubts  []string // why the export is not Proven although it agrees with the anchors
-	End     Place    // the last record of the export, unfinished file included
+	End     Place    // the last record that the manifest accounts for
 
 	Lines        uint64        // of the manifest that were taken
 	Head         manifest.Hash // of the last of them: Anchor.Line for a later Run
@@ -28,7 +28,6 @@ type Report struct {
 	Gaps           map[sinks.GapReason]uint64 // seqs, by reason
 	Queues         []Queue                    // in the order in which they appear
 	Active         *Active                    // nil: there is none, or a break came first
-	Compared       Compared                   // with Options.Reference
 	Notes          []string                   // what is no break, and worth a look
 }
 
@@ -39,26 +38,10 @@ type Queue struct {
 	LastSeq  uint64 `json:"lastSeq"`
 }
 
-// Active is the unfinished file. It is not proven before it is finished.
+// Active is the unfinished file. Nothing of it is proven.
 type Active struct {
 	File  string `json:"file"`
-	Queue string `json:"queue,omitempty"`
-	// Bytes and Records are the accepted ones, FirstSeq and LastSeq the first and
-	// last record. They are 0 without a position; then Bytes is the size of the file.
-	Bytes    int64  `json:"bytes"`
-	Records  uint64 `json:"records,omitempty"`
-	FirstSeq uint64 `json:"firstSeq,omitempty"`
-	LastSeq  uint64 `json:"lastSeq,omitempty"`
-	Checked  bool   `json:"checked"` // against the hash in the position
-}
-
-// Compared counts the records that Options.Reference had.
-type Compared struct {
-	Same    uint64 `json:"same"`    // here as there
-	InGaps  uint64 `json:"inGaps"`  // not exported, for the reason in the manifest
-	Removed uint64 `json:"removed"` // exported and removed by retention since
-	Earlier uint64 `json:"earlier"` // from before the export began
-	NotYet  uint64 `json:"notYet"`  // behind the end of the export, and not due
+	Bytes int64  `json:"bytes"`
 }
 
 // Kind says what a break is.
@@ -80,20 +63,13 @@ const (
 	FileTruncated    Kind = "FileTruncated"
 	FileExtended     Kind = "FileExtended"
 	FileChanged      Kind = "FileChanged"
-	FileSwapped      Kind = "FileSwapped"
 	NotAFile         Kind = "NotAFile"
 	WrongCount       Kind = "WrongCount"
 	FileUnlisted     Kind = "FileUnlisted"
-	ManifestCut      Kind = "ManifestCut"
-	ManifestReplaced Kind = "ManifestReplaced"
-	ActiveDamaged    Kind = "ActiveDamaged"
 	LastMissing      Kind = "LastMissing"
 
 	CheckpointMissing Kind = "CheckpointMissing"
 	CheckpointDiffers Kind = "CheckpointDiffers"
-
-	RecordDiffers Kind = "RecordDiffers"
-	RecordMissing Kind = "RecordMissing"
 )
 
 // Break is where an export is not what it should be. Fields that do not apply are zero.
@@ -107,8 +83,6 @@ type Break struct {
 	LastSeq  uint64 `json:"lastSeq,omitempty"`
 	Expected string `json:"expected"`
 	Found    string `json:"found"`
-
-	size int64 // of the file, where its content is not what it should be
 }
 
 // Meaning says what may have caused the break.
@@ -130,18 +104,11 @@ var meanings = map[Kind]string{
 	FileTruncated:    "the end of the file is cut off, or lines inside the file were removed: then other records than the last are missing",
 	FileExtended:     "something was added to the file after its last record",
 	FileChanged:      "bytes were edited, or lines moved",
-	FileSwapped:      "the file has the content of another file",
 	NotAFile:         "a link, a directory or a special file has replaced the file: docket verify follows no links",
 	WrongCount:       "the file matches the manifest's hash, but the manifest is wrong about its contents",
 	FileUnlisted:     "somebody added the file, or its line was removed from the end of the manifest",
-	ManifestCut:      "lines were removed from the end of the manifest",
-	ManifestReplaced: "the manifest was rewritten, or restored to an older state",
-	ActiveDamaged:    "the unfinished file was edited, cut, moved or deleted",
 	LastMissing:      "the end of the export was removed, or the export was restored to an older state",
 
 	CheckpointMissing: "the end of the export was removed, the export was restored to an older state, or its lines were rewritten: docket had reported this line before",
 	CheckpointDiffers: "the line exists but covers different records than docket reported: the checkpoint is not docket's, or was edited",
-
-	RecordDiffers: "the record was changed in one of the two; the hash proves which, if the manifest is signed",
-	RecordMissing: "records were not exported, or the end of the export was removed",
 }

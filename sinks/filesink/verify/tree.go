@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -24,13 +25,22 @@ const (
 	lostAndFound = "lost+found"
 )
 
+// activeNames are those that the unfinished file may have.
+var activeNames = []string{activeFile, activeFile + ".gz", activeFile + ".zst"}
+
 // tree is what lay in the directory before the manifest was read.
 type tree struct {
 	files  map[string]*bool // names that a line has to name; true once one has
 	order  []string         // the same, sorted
 	bytes  int64
-	active []string // the unfinished file; none or one, unless somebody put more there
+	active []active // the unfinished file; none or one, unless somebody put more there
 	aside  []string
+}
+
+// active is a file with the name of an unfinished one.
+type active struct {
+	name string
+	info fs.FileInfo // nil: it was renamed when it was looked at
 }
 
 // walkTree collects the names below root. It follows no links.
@@ -59,9 +69,14 @@ func (t *tree) add(name string, d fs.DirEntry) error {
 	case name == manifest.FileName, name == newManifest, name == lockName:
 		return nil
 	case strings.HasPrefix(name, activePrefix):
-		if strings.HasPrefix(name, activeFile) {
-			t.active = append(t.active, name)
+		if !slices.Contains(activeNames, name) {
+			return nil
 		}
+		info, err := d.Info()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		t.active = append(t.active, active{name, info})
 		return nil
 	case strings.HasPrefix(base, asidePrefix):
 		t.aside = append(t.aside, name)

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
@@ -66,7 +65,6 @@ func TestVerdict(t *testing.T) {
 			return Options{Last: &Anchor{Queue: queueA, Seq: b.last[queueA]}, PublicKeys: publicKeys(1)}
 		},
 		"checkpoints": func(b *builder) Options { return Options{Checkpoints: []Checkpoint{b.checkpoint()}} },
-		"reference":   func(b *builder) Options { return Options{Reference: remembered(6, b.last[queueA]).without(11, 13)} },
 	}
 	for name, tt := range map[string]struct {
 		do   func(b *builder, newest string)
@@ -108,8 +106,7 @@ func TestProvenUpTo(t *testing.T) {
 	b.add(file{queue: queueB, from: 7, to: 9})
 	earlier := b.checkpoint()
 	standard(b, "")
-	p := b.begin(file{to: 27})
-	position := fixed(p)
+	b.begin(27)
 	first := b.lineHashes()[0]
 	for name, tt := range map[string]struct {
 		o      Options
@@ -120,23 +117,14 @@ func TestProvenUpTo(t *testing.T) {
 		"record":                  {Options{Last: &Anchor{Queue: queueB, Seq: 8}}, Place{queueB, 8}, 0},
 		"checkpoint of the start": {Options{Checkpoints: []Checkpoint{earlier}}, Place{queueB, 9}, 1},
 		"the newest checkpoint":   {Options{Checkpoints: []Checkpoint{b.checkpoint(), earlier}}, Place{queueA, 20}, 6},
-		"active compared":         {Options{Reference: remembered(19, 24)}, Place{queueA, 24}, 0},
-		"the furthest of several": {Options{Checkpoints: []Checkpoint{earlier}, Reference: remembered(19, 24)}, Place{queueA, 24}, 1},
 	} {
-		o := tt.o
-		o.Position = position
-		r := mustRun(t, b.dir, o)
-		if r.Verdict() != Proven || r.Proven() != tt.proven || r.Anchors[0].Line != tt.line || r.End != (Place{queueA, 27}) {
-			t.Errorf("%s: got %s, %+v, up to %+v of %+v, want %+v by line %d, and 27 in all", name, r.Verdict(), r.Anchors, r.Proven(), r.End, tt.proven, tt.line)
+		r := mustRun(t, b.dir, tt.o)
+		if r.Verdict() != Proven || r.Proven() != tt.proven || r.Anchors[0].Line != tt.line || r.End != (Place{queueA, 20}) {
+			t.Errorf("%s: got %s, %+v, up to %+v of %+v, want %+v by line %d, and 20 in all", name, r.Verdict(), r.Anchors, r.Proven(), r.End, tt.proven, tt.line)
 		}
 	}
-	for name, o := range map[string]Options{
-		"a reference without a record of the export": {Reference: &memory{queue: queueA}},
-		"no checkpoint": {Checkpoints: []Checkpoint{}},
-	} {
-		if r := mustRun(t, b.dir, o); r.Verdict() != Unanchored || len(r.Notes) == 0 {
-			t.Errorf("%s: got %s, %q, want that it is no anchor, with a note", name, r.Verdict(), r.Notes)
-		}
+	if r := mustRun(t, b.dir, Options{Checkpoints: []Checkpoint{}}); r.Verdict() != Unanchored || len(r.Notes) == 0 {
+		t.Errorf("no checkpoint: got %s, %q, want that it is no anchor, with a note", r.Verdict(), r.Notes)
 	}
 }
 
@@ -147,7 +135,6 @@ func TestRemovedBehindAnchor(t *testing.T) {
 		"checkpoint": func(b *builder) Options { return Options{Checkpoints: []Checkpoint{b.checkpoint()}} },
 		"line":       func(b *builder) Options { head := b.chain.Previous; return Options{Last: &Anchor{Line: &head}} },
 		"record":     func(b *builder) Options { return Options{Last: &Anchor{Queue: queueA, Seq: 20}} },
-		"reference":  func(*builder) Options { return Options{Reference: remembered(1, 20)} },
 	} {
 		for _, victim := range []int{0, 1} {
 			t.Run(fmt.Sprintf("%s/file %d", name, victim+1), func(t *testing.T) {
@@ -182,26 +169,6 @@ func TestRemovedBehindAnchor(t *testing.T) {
 	b.remove(behind)
 	if r := mustRun(t, b.dir, o); r.Verdict() != Proven || r.Proven().Seq != 5 {
 		t.Errorf("a file behind the anchor: got %s, %q, want a proof up to the anchor", r.Verdict(), r.Doubts)
-	}
-}
-
-// The position is signed by nobody: what it alone says is there is no anchor.
-func TestForgedPosition(t *testing.T) {
-	b := newBuilder(t)
-	b.chain.Key = testKey(1)
-	b.add(file{to: 5})
-	p := manifest.Position{Queue: queueA, Last: 5, Manifest: int64(len(b.read(manifest.FileName))), Chain: b.chain.Previous}
-	b.must(p.Gaps.Add(6, 999, sinks.Filtered))
-	p.Last = 999
-	active := b.begin(file{to: 9})
-	for name, tt := range map[string]struct {
-		position manifest.Position
-		seq      uint64
-	}{"in its gap": {p, 999}, "in the unfinished file": {active, 8}} {
-		r := mustRun(t, b.dir, Options{PublicKeys: publicKeys(1), Last: &Anchor{Queue: queueA, Seq: tt.seq}, Position: fixed(tt.position)})
-		if r.Verdict() != Unanchored || len(r.Notes) != 1 {
-			t.Errorf("%s: got %s up to %+v, %+v, %q, want no proof and a note", name, r.Verdict(), r.Proven(), r.Break, r.Notes)
-		}
 	}
 }
 
@@ -365,17 +332,4 @@ func TestCheckpointsOfTwins(t *testing.T) {
 // finishedBy is the name that the builder gives to the n-th file.
 func finishedBy(from, to uint64, n int) string {
 	return fmt.Sprintf("decisions-%020d-%020d-20260105T1004%02dZ.ndjson", from, to, n)
-}
-
-// A young export has no line yet, so nothing can be signed, and checkpoints of others say
-// nothing of it.
-func TestYoungExport(t *testing.T) {
-	b := newBuilder(t)
-	b.write(manifest.FileName, nil)
-	p := b.begin(file{to: 3})
-	o := Options{Position: fixed(p), Checkpoints: []Checkpoint{{Sink: "x", Export: manifest.Hash{1}, Place: Place{queueB, 7}}}}
-	o.PublicKeys = publicKeys(1)
-	if r := mustRun(t, b.dir, o); r.Verdict() != Unanchored || len(r.Notes) != 2 {
-		t.Errorf("got %s, %+v, %q, want that nothing is wrong or proven, and why", r.Verdict(), r.Break, r.Notes)
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"runtime"
 	"slices"
 	"sync/atomic"
 
@@ -31,13 +30,6 @@ type Options struct {
 	// Sink is the sink that writes the export: only its checkpoints count. Empty: the
 	// checkpoints of any sink.
 	Sink string
-	// Reference has records to compare with, byte for byte; nil: none are.
-	Reference Reference
-	// Deep decompresses files and counts their lines.
-	Deep bool
-	// Position reads what the sink has accepted; ok is false where there is none.
-	// It is called again while the exporter goes on. nil: nothing is known.
-	Position func() (p manifest.Position, ok bool, err error)
 	// Progress is kept up to date for other goroutines; may be nil.
 	Progress *Progress
 }
@@ -54,9 +46,8 @@ func (p *Progress) add(n int) {
 	}
 }
 
-// ErrNoExport says that a directory does not exist, or that there is no manifest to
-// compare with. An empty directory is an export without an end: somebody may have
-// emptied it.
+// ErrNoExport says that a directory does not exist, or that no sink has written there. For Run,
+// an empty directory is an export without an end: somebody may have emptied it.
 var ErrNoExport = errors.New("not found")
 
 // ErrWhichSink says that checkpoints of several sinks are about exports that begin with
@@ -68,39 +59,19 @@ var ErrWhichSink = errors.New("the checkpoints are of several exports that begin
 // the export could not be read to its end; the report is then worthless. Run returns
 // promptly once ctx is done.
 func Run(ctx context.Context, dir string, o Options) (Report, error) {
-	r, _, err := run(ctx, dir, o, false)
-	return r, err
-}
-
-// Prove does what Run does. If the verdict is Proven, it also returns the records that an
-// anchor vouches for, and the caller closes them; otherwise it returns no Contents. Readers
-// of the Contents return only what was proven, whatever happens to the directory.
-func Prove(ctx context.Context, dir string, o Options) (Report, *Contents, error) {
-	return run(ctx, dir, o, true)
-}
-
-func run(ctx context.Context, dir string, o Options, keep bool) (r Report, c *Contents, err error) {
 	root, err := openRoot(dir)
 	if err != nil {
-		return Report{}, nil, err
+		return Report{}, err
 	}
-	defer func() {
-		if c == nil {
-			_ = root.Close() // nothing was written through it
-		}
-	}()
-	ctx, cancel := context.WithCancel(ctx)
+	defer root.Close() // nothing was written through it
 	v := newVerifier(ctx, root, o)
-	v.keep = keep
-	defer v.wait()
-	defer cancel()
 	if err := v.run(); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return Report{}, nil, fmt.Errorf("export %s: %w", dir, err)
+		return Report{}, fmt.Errorf("export %s: %w", dir, err)
 	}
-	return v.report, v.contents, nil
+	return v.report, nil
 }
 
 func openRoot(dir string) (*os.Root, error) {
@@ -131,58 +102,39 @@ type verifier struct {
 	queues   map[string]int     // index into report.Queues
 	end      Place              // the last record that the lines read so far account for
 	stopped  bool               // at a broken line: no later one is read
-	position manifest.Position
-	known    bool     // position is
-	active   *os.File // the unfinished file that position names; nil: none
-
-	keep       bool // contents are asked for
-	contents   *Contents
-	activeSums []manifest.Hash // of the unfinished file
+	buffer   []byte
 
 	checkpoints checkpoints
-	anchored    uint64             // the newest line that an anchor names; 0: none
-	removals    map[string]*listed // files that a line behind it says are removed
-
-	pending []*job      // in the order of their lines
-	buffers chan []byte // one for each job that may be at work
+	removals    map[string]*listed // files that a line behind the newest line anchor says are removed
 }
 
 // listed is a file with an entry.
 type listed struct {
 	line    uint64
-	entry   *manifest.Entry // without its gaps, which may be many, once the file was read
+	entry   *manifest.Entry // without its gaps, which may be many
 	missing *Break          // why it is not there, unless a later line says that it was removed
 	proven  bool
-	removed bool
-	sums    []manifest.Hash // as those of content, where they are kept
 }
 
 func newVerifier(ctx context.Context, root *os.Root, o Options) *verifier {
-	v := &verifier{
+	return &verifier{
 		ctx: ctx, root: root, Options: o,
-		report: Report{Gaps: map[sinks.GapReason]uint64{}},
-		alive:  map[string]*listed{}, removals: map[string]*listed{}, queues: map[string]int{},
+		report: Report{Gaps: map[sinks.GapReason]uint64{}}, buffer: make([]byte, bufferSize),
+		alive: map[string]*listed{}, removals: map[string]*listed{}, queues: map[string]int{},
 	}
-	atOnce := min(runtime.GOMAXPROCS(0), 8) + 1
-	v.buffers = make(chan []byte, atOnce)
-	for range atOnce {
-		v.buffers <- nil // made when first used
-	}
-	return v
 }
 
-func (v *verifier) run() (err error) {
+func (v *verifier) run() error {
 	if err := v.open(); err != nil {
 		return err
 	}
-	defer v.keepActive(nil)
 	if v.manifest != nil {
 		defer v.manifest.Close()
 	}
 	if err := v.readLines(); err != nil {
 		return err
 	}
-	if err := v.checkPosition(); err != nil {
+	if err := v.checkDirectory(); err != nil {
 		return err
 	}
 	for _, f := range v.alive {
@@ -195,24 +147,9 @@ func (v *verifier) run() (err error) {
 			return err
 		}
 	}
-	if v.report.Break == nil && v.Reference != nil {
-		if err := v.compare(); err != nil {
-			return err
-		}
-	} else if v.report.Break != nil {
-		if err := v.explain(v.report.Break); err != nil {
-			return err
-		}
-	}
 	v.checkRemovals()
 	v.report.End = v.end
-	if v.known && v.position.Last > 0 {
-		v.report.End = Place{v.position.Queue, v.endOf(v.position.Queue)}
-	}
-	if v.keep && v.report.Verdict() == Proven {
-		v.contents, err = v.proven()
-	}
-	return err
+	return nil
 }
 
 // open looks at the directory before anything of the manifest is known.
@@ -243,8 +180,6 @@ type nothing struct{}
 
 func (nothing) Read([]byte) (int, error) { return 0, io.EOF }
 
-func (nothing) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
-
 // broken takes note of a break, unless there is one that comes before it.
 func (v *verifier) broken(b *Break) {
 	place := func(b *Break) uint64 { return b.Line - 1 } // none: after all lines
@@ -253,8 +188,7 @@ func (v *verifier) broken(b *Break) {
 	}
 }
 
-// readLines checks the lines up to the present end, and waits for the reads of the files
-// that they name.
+// readLines checks the lines up to the present end, and the files that they name.
 func (v *verifier) readLines() error {
 	for !v.stopped {
 		line, err := v.lines.Next()
@@ -276,7 +210,7 @@ func (v *verifier) readLines() error {
 			}
 		}
 	}
-	return v.readPending(0)
+	return nil
 }
 
 // stop notes a break of a line that leaves the later ones without worth.
@@ -343,7 +277,6 @@ func (v *verifier) removed(r *manifest.Removed, number uint64) {
 		return
 	}
 	delete(v.alive, r.Name)
-	f.removed = true
 	v.removals[r.Name] = f
 	v.report.RemovedFiles++
 	v.report.RemovedRecords += f.entry.Records
@@ -381,7 +314,9 @@ func (v *verifier) entry(e *manifest.Entry, number uint64) error {
 	}
 	v.alive[e.Name] = f
 	v.tree.list(e.Name)
-	return v.start(f, e.From(last))
+	err := v.read(f, e.From(last))
+	e.Gaps = manifest.Gaps{}
+	return err
 }
 
 // checkSeqs checks an entry whose queue was covered up to last.
