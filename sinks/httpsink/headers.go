@@ -43,11 +43,16 @@ var (
 	ownPrefixes = []string{"Docket-", "Webhook-"}
 )
 
-// headerShape is what validateHeaders says of the names alone.
-var headerShape = config.Shape{"patternProperties": config.Shape{
-	"^$|[^-!#$%&'*+.^_`|~0-9A-Za-z]": false,
-	"^(" + config.AnyCase(ownHeaders...) + "|(" + config.AnyCase(ownPrefixes...) + ").*)$": false,
-}}
+// credentialHeaders hold credentials by their definition, so their values come from files.
+var credentialHeaders = []string{"Authorization", "Cookie", "Proxy-Authorization"}
+
+// headerShape is what validateHeaders says of the names alone; not are names that may not be there.
+func headerShape(not ...string) config.Shape {
+	return config.Shape{"patternProperties": config.Shape{
+		"^$|[^-!#$%&'*+.^_`|~0-9A-Za-z]": false,
+		"^(" + config.AnyCase(append(not, ownHeaders...)...) + "|(" + config.AnyCase(ownPrefixes...) + ").*)$": false,
+	}}
+}
 
 // validateHeaders checks names and values; it repeats names only.
 func (c *Config) validateHeaders(p *config.Problems) {
@@ -71,8 +76,8 @@ func (c *Config) validateHeaders(p *config.Problems) {
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
 		switch {
 		case !check("headers", name):
-		case isSecretHeader(name):
-			p.Addf("headers."+name, "looks like a credential: write its value into a file and name the file in headerFiles")
+		case slices.Contains(credentialHeaders, textproto.CanonicalMIMEHeaderKey(name)):
+			p.Addf("headers."+name, "is for credentials: write its value into a file and name the file in headerFiles")
 		case !isHeaderValue(c.Headers[name]):
 			p.Addf("headers."+name, "must be printable ASCII text without spaces around it")
 		}

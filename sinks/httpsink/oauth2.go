@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -83,20 +82,14 @@ func checkTokenURL(text string) error {
 	if u.User != nil {
 		return errors.New("must not hold credentials: use clientID and clientSecretFile")
 	}
-	if name := secretInQuery(u); name != "" {
-		return fmt.Errorf("must not hold a secret, and %s in its query looks like one: use clientSecretFile", name)
-	}
 	return nil
 }
 
 // validate checks what the rules cannot.
 func (o *OAuth2) validate(p *config.Problems) {
 	for _, name := range slices.Sorted(maps.Keys(o.EndpointParams)) {
-		switch {
-		case slices.Contains(ownParams, name):
+		if slices.Contains(ownParams, name) {
 			p.Addf("oauth2.endpointParams."+name, "is set from clientID, clientSecretFile and scopes: remove it")
-		case isSecretParameter(name):
-			p.Addf("oauth2.endpointParams."+name, "looks like a secret, which does not belong in the configuration: remove it and use clientSecretFile")
 		}
 	}
 }
