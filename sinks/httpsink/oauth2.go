@@ -244,27 +244,8 @@ func (t *tokenSource) refused(e *oauth2.RetrieveError, secrets []string) error {
 		text += ": " + quoted
 	}
 	if f.Kind == sinks.Misconfigured {
-		text += ": " + tokenHint(e)
+		text += ": check http.oauth2 and what the endpoint permits this client"
 	}
 	f.Err = errors.New(text)
 	return f
-}
-
-// tokenHint says which key to look at.
-func tokenHint(e *oauth2.RetrieveError) string {
-	switch e.ErrorCode {
-	case "invalid_scope":
-		return "check http.oauth2.scopes"
-	case "invalid_target":
-		return "check http.oauth2.endpointParams"
-	case "unauthorized_client", "unsupported_grant_type":
-		return "permit the client to use the grant client_credentials"
-	case "invalid_client", "invalid_grant", "access_denied":
-		return "check http.oauth2.clientID and http.oauth2.clientSecretFile"
-	}
-	switch e.Response.StatusCode {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
-		return "check http.oauth2.clientID and http.oauth2.clientSecretFile"
-	}
-	return "check http.oauth2.tokenURL"
 }
