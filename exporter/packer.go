@@ -60,7 +60,7 @@ type batch struct {
 }
 
 func (b *batch) reset(incarnation string) {
-	b.Queue, b.Items, b.Gaps, b.Lines = incarnation, b.Items[:0], b.Gaps[:0], nil
+	b.Queue, b.Items, b.Gaps = incarnation, b.Items[:0], b.Gaps[:0]
 	b.filtered, b.setAside, b.rejected, b.decided = 0, 0, 0, false
 	b.begun.Store(false)
 	b.refused.Store(nil)
@@ -116,9 +116,6 @@ func (k *packer) pack(b *batch, records []queue.Record) {
 		}
 		b.Items = append(b.Items, it)
 	}
-	if k.copies || k.stamps {
-		b.Lines = b.lines
-	}
 }
 
 func (k *packer) takes(r *queue.Record) bool {
@@ -140,9 +137,7 @@ func (k *packer) record(b *batch, r *queue.Record) []byte {
 	} else {
 		b.lines = append(b.lines, r.Data...)
 	}
-	to := len(b.lines)
-	b.lines = append(b.lines, '\n')
-	return b.lines[from:to:to]
+	return slices.Clip(b.lines[from:])
 }
 
 // ahead is a batch of r alone, ahead of its turn.

@@ -1,8 +1,6 @@
 package exporter
 
 import (
-	"bytes"
-	"context"
 	"log/slog"
 	"slices"
 	"testing"
@@ -97,47 +95,4 @@ func TestFilteredIsNotDelivered(t *testing.T) {
 			t.Errorf("delivered %v, settled %v with %+v; want [3 6], and [6 8] with %+v", s.seqs(), c.acked(), c.outcome, want)
 		}
 	})
-}
-
-// Lines are the items' bytes, whatever has become of the batch: a sink sends them in
-// place of the items.
-func TestLinesAreThoseOfTheItems(t *testing.T) {
-	for name, tt := range map[string]struct {
-		cfg    SinkConfig
-		names  bool // the sink says which records it rejects
-		poison []uint64
-		lines  bool // some batch has them
-	}{
-		"all":                 {lines: true},
-		"filtered":            {cfg: SinkConfig{When: "record.n % 3 == 0"}, lines: true},
-		"stamped":             {cfg: SinkConfig{Stamp: true}, lines: true},
-		"one rejected":        {poison: []uint64{4}, lines: true},
-		"one rejected, named": {poison: []uint64{4}, names: true, lines: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &pickySink{names: tt.names, poison: tt.poison}
-				seen := false
-				tt.cfg.Config = &funcSink{send: func(ctx context.Context, b sinks.Batch) error {
-					var want []byte
-					for _, it := range b.Items {
-						want = append(append(want, it.Record...), '\n')
-					}
-					if b.Lines != nil && !bytes.Equal(b.Lines, want) {
-						t.Errorf("a batch with the items %.60q has the lines %.60q", want, b.Lines)
-					}
-					seen = seen || b.Lines != nil
-					return s.Send(ctx, b)
-				}}
-				c := &overwriting{fakeCursor: fakeCursor{batches: [][]queue.Record{records(1, 9), records(10, 400), records(401, 409)}}}
-				d := newTestDelivery(t, tt.cfg, &c.fakeCursor, slog.New(slog.DiscardHandler))
-				d.cursor = c
-				start(t, d)
-				synctest.Wait()
-				if got := c.acked(); len(got) != 3 || seen != tt.lines {
-					t.Errorf("settled %v, and a batch had lines: %v; want 3 batches and %v", got, seen, tt.lines)
-				}
-			})
-		})
-	}
 }

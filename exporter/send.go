@@ -216,7 +216,6 @@ func halves(b sinks.Batch, rejected []int) [2]sinks.Batch {
 	if len(rejected) > 0 {
 		at = max(rejected[0], 1)
 	}
-	b.Lines = nil // they are of all items
 	first, second := b, b
 	first.Items, second.Items = b.Items[:at:at], b.Items[at:]
 	// A gap goes with the items behind it, the last ones with the last.
@@ -264,7 +263,7 @@ func (q fromQueue) left(b sinks.Batch) sinks.Batch {
 	defer q.settling.Unlock()
 	isTaken := func(it sinks.Item) bool { return q.suspicion.ahead[it.Seq] }
 	if len(q.suspicion.ahead) > 0 && slices.ContainsFunc(b.Items, isTaken) {
-		b.Items, b.Lines = slices.DeleteFunc(slices.Clone(b.Items), isTaken), nil
+		b.Items = slices.DeleteFunc(slices.Clone(b.Items), isTaken)
 	}
 	return b
 }

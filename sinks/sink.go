@@ -40,10 +40,6 @@ type Batch struct {
 	// from the end of the previous batch to the end of this one. A batch of late
 	// items has none.
 	Gaps []Gap
-	// Lines are the bytes of all Items together, each record with a newline behind it,
-	// for a sink that sends just that. It is nil where they do not lie together in memory,
-	// as in a part of a batch.
-	Lines []byte
 }
 
 // Gap is a range of seqs that a sink does not get.

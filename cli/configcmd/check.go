@@ -32,7 +32,6 @@ check warns when
   - its file system has less room than queue.maxBytes
   - others may write to a directory or a secret file that FILE names
   - others may read such a secret file
-  - a value looks like a credential but stands outside the keys for credentials
 
 It also prints the memory that docket needs at most with FILE, whatever peers
 send. Set at least this much as the memory limit of the container.

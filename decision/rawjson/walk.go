@@ -37,27 +37,14 @@ func (v Value) Bytes() []byte {
 func (v Value) String() string { return string(v.Bytes()) }
 
 // Get returns the value at path in text, nil where there is none. The path is names joined by
-// dots. In an array a name is an index. If members have the same name, the first one that
-// leads to a value counts.
+// dots. In an array a name is an index. Of members with the same name the last counts.
 func Get(text []byte, path string) Value {
 	text = text[SkipSpace(text, 0):]
 	name, rest, more := strings.Cut(path, ".")
-	lookInto := func(v Value) Value {
-		if !more {
-			return v
-		}
-		return Get(v, rest)
-	}
+	var found Value
 	switch Value(text).Kind() {
 	case Object:
-		for n, v := range Members(text) {
-			if string(n) != name {
-				continue
-			}
-			if found := lookInto(v); found != nil {
-				return found
-			}
-		}
+		found = Member(text, name)
 	case Array:
 		index, err := strconv.ParseUint(name, 10, 31)
 		if err != nil {
@@ -65,22 +52,26 @@ func Get(text []byte, path string) Value {
 		}
 		for v := range Items(text) {
 			if index == 0 {
-				return lookInto(v)
+				found = v
+				break
 			}
 			index--
 		}
 	}
-	return nil
+	if found == nil || !more {
+		return found
+	}
+	return Get(found, rest)
 }
 
-// Member returns the first member called name of object, nil where there is none.
-func Member(object []byte, name string) Value {
+// Member returns the last member called name of object, nil where there is none.
+func Member(object []byte, name string) (found Value) {
 	for n, v := range Members(object) {
 		if string(n) == name {
-			return v
+			found = v
 		}
 	}
-	return nil
+	return found
 }
 
 // Members yields the name, as Name returns it, and the value of each member of object.

@@ -167,7 +167,7 @@ func FuzzStrings(f *testing.F) {
 func TestGet(t *testing.T) {
 	const text = ` {"a":{"b":[1,{"c":"x\u00e9"}],"b\u0062":null},"d":1,"d":2,"e":{"x":1},"e":{"y":2},"f.g":3,"":{"":4},"n":null} `
 	for path, want := range map[string]string{
-		"a.b": `[1,{"c":"x\u00e9"}]`, "a.b.0": "1", "a.b.1.c": `"x\u00e9"`, "a.bb": "null", "d": "1", "e.y": "2", ".": "4", "n": "null",
+		"a.b": `[1,{"c":"x\u00e9"}]`, "a.b.0": "1", "a.b.1.c": `"x\u00e9"`, "a.bb": "null", "d": "2", "e.y": "2", "e.x": "", ".": "4", "n": "null",
 		"a.b.2": "", "a.b.-1": "", "a.b.x": "", "a.b.0.x": "", "a.c": "", "z": "", "f.g": "", "d.x": "", "n.x": "",
 	} {
 		if got := rawjson.Get([]byte(text), path); string(got) != want || (got == nil) != (want == "") {

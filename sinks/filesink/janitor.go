@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"sync"
 	"time"
 
 	"github.com/docket-export/docket/internal/disk"
@@ -16,6 +17,7 @@ type janitor struct {
 	sink    *sink
 	changed chan struct{} // holds one word: the times may have changed
 	stop    chan struct{}
+	end     sync.Once     // closes stop
 	done    chan struct{} // closed when run has ended
 
 	lost    bool      // the directory is not there; guarded by sink.mu
@@ -40,10 +42,15 @@ func (j *janitor) look() {
 	}
 }
 
-// close ends the janitor, which runs, and waits for it until ctx is done. It may
-// take long only when the disk does not answer.
+// close ends the janitor and waits for it until ctx is done. It may take long only when the disk
+// does not answer; then it may be called again.
 func (j *janitor) close(ctx context.Context) error {
-	close(j.stop)
+	j.end.Do(func() { close(j.stop) })
+	select {
+	case <-j.done:
+		return nil
+	default:
+	}
 	select {
 	case <-j.done:
 		return nil

@@ -38,7 +38,6 @@ type sink struct {
 	checkpointDue time.Time        // when it is told again; guarded by mu
 
 	janitor *janitor
-	closed  bool // owned by Close
 }
 
 // open opens the sink on a file system; nil: the operating system's.
@@ -262,10 +261,6 @@ func (s *sink) makeRoom() bool {
 
 // Close implements sinks.Sink. The active file stays as it is.
 func (s *sink) Close(ctx context.Context) error {
-	if s.closed {
-		return nil
-	}
-	s.closed = true
 	if err := s.janitor.close(ctx); err != nil {
 		return fmt.Errorf("file sink: close: finished files are being compressed or removed: %w", err)
 	}

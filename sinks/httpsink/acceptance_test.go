@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/sinks"
-	"github.com/docket-export/docket/sinks/httpsink/encoding"
 )
 
 // openDialect is a sink of d's encoding to r.
@@ -125,17 +124,5 @@ func TestAnswersOfOtherServices(t *testing.T) {
 			s := openSink(t, r.URL, func(c *Config) { c.Encoding = test.encoding })
 			sendFails(t, s, sinks.Misconfigured, test.want)
 		})
-	}
-	asJSON := func(c *Config) {
-		c.Encoding = "otlp"
-		c.OTLP = &encoding.OTLP{Format: encoding.OTLPJSON}
-	}
-	for body, accepted := range map[string]bool{`{}`: true, `{"partialSuccess":{}}`: true, "": false, `{"status":"ok"}`: false} {
-		r.setAnswer(status(200, body, "Content-Type", "application/json; charset=utf-8"))
-		if s := openSink(t, r.URL, asJSON); accepted {
-			sendWorks(t, s)
-		} else {
-			sendFails(t, s, sinks.Misconfigured, "/v1/logs")
-		}
 	}
 }

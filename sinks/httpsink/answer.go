@@ -63,7 +63,7 @@ func readAnswer(res *http.Response, limit int, wait time.Duration, abort context
 func readBounded(r io.Reader, limit int) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	if len(body) > limit {
-		return body[:limit], errors.New("it is longer than " + config.Size(limit).String())
+		return body[:limit], errors.New("it is longer than " + config.Size(limit).String() + ": lower batch.maxRecords")
 	}
 	return body, err
 }

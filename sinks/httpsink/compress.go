@@ -1,7 +1,9 @@
 package httpsink
 
 import (
+	"bytes"
 	"fmt"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -41,64 +43,44 @@ func (c *Config) compressionRules() []config.Rule {
 	}
 }
 
-// compressor compresses one body after the other and keeps its tables between
-// them. Calls do not overlap.
-type compressor interface {
-	// compress appends src, compressed, to dst.
-	compress(dst, src []byte) ([]byte, error)
-}
+// compressor compresses one body. Calls may overlap.
+type compressor func(body []byte) ([]byte, error)
 
-// newCompressor returns nil for no compression.
-func newCompressor(compression string, level int) (compressor, error) {
+// newCompressor returns nil for no compression; inFlight is how many calls overlap as a rule.
+func newCompressor(compression string, level, inFlight int) (compressor, error) {
 	switch compression {
 	case compressGzip:
 		if level == 0 {
 			level = gzip.DefaultCompression
 		}
-		w, err := gzip.NewWriterLevel(nil, level)
-		if err != nil {
+		if _, err := gzip.NewWriterLevel(nil, level); err != nil {
 			return nil, fmt.Errorf("http.compressionLevel: %w", err)
 		}
-		return &gzipCompressor{w: w}, nil
+		writers := sync.Pool{New: func() any {
+			w, _ := gzip.NewWriterLevel(nil, level) // the level is good
+			return w
+		}}
+		return func(body []byte) ([]byte, error) {
+			w := writers.Get().(*gzip.Writer)
+			defer writers.Put(w)
+			var to bytes.Buffer
+			w.Reset(&to)
+			if _, err := w.Write(body); err != nil {
+				return nil, err
+			}
+			err := w.Close()
+			return to.Bytes(), err
+		}, nil
 	case compressZstd:
 		speed := zstd.SpeedDefault
 		if level > 0 {
 			speed = zstd.EncoderLevelFromZstd(level)
 		}
-		w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(speed), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+		w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(speed), zstd.WithEncoderConcurrency(inFlight), zstd.WithLowerEncoderMem(true))
 		if err != nil {
 			return nil, fmt.Errorf("http.compressionLevel: %w", err)
 		}
-		return zstdCompressor{w}, nil
+		return func(body []byte) ([]byte, error) { return w.EncodeAll(body, nil), nil }, nil
 	}
 	return nil, nil
-}
-
-// gzipCompressor is the io.Writer that its own gzip.Writer writes to.
-type gzipCompressor struct {
-	w   *gzip.Writer
-	dst []byte
-}
-
-func (c *gzipCompressor) compress(dst, src []byte) ([]byte, error) {
-	c.dst = dst
-	c.w.Reset(c)
-	if _, err := c.w.Write(src); err != nil {
-		return nil, err
-	}
-	if err := c.w.Close(); err != nil {
-		return nil, err
-	}
-	return c.dst, nil
-}
-
-func (c *gzipCompressor) Write(b []byte) (int, error) {
-	c.dst = append(c.dst, b...)
-	return len(b), nil
-}
-
-type zstdCompressor struct{ w *zstd.Encoder }
-
-func (c zstdCompressor) compress(dst, src []byte) ([]byte, error) {
-	return c.w.EncodeAll(src, dst), nil
 }

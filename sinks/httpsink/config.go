@@ -34,9 +34,9 @@ var Definition = sinks.Definition{
 
 // Config says where batches are posted, and how.
 type Config struct {
-	// URL is where batches are posted: absolute, http or https. `docket config`
-	// prints it, so a query that looks like a secret is refused. Errors, logs and
-	// /status never show its query: not everything that is secret looks like it.
+	// URL is where batches are posted: absolute, http or https. It must not hold
+	// secrets: `docket config` prints it. Errors, logs and /status never show its
+	// query.
 	URL string `yaml:"url"`
 
 	encoding.Config `yaml:",inline"`
@@ -114,8 +114,8 @@ func (c *Config) Rules() []config.Rule {
 		config.Required("url", "is required"),
 		config.Text("url", checkURL, urlShape),
 		config.Forbidden("tls", "has no effect on an http:// url: use https:// or remove it").When(config.Begins("url", "http:")),
-		config.Shown("headers", headerShape),
-		config.Shown("headerFiles", headerShape),
+		config.Shown("headers", headerShape(credentialHeaders...)),
+		config.Shown("headerFiles", headerShape()),
 		config.Forbidden("basic", besideBearer).When(config.Set("bearerTokenFile")),
 		config.Forbidden("oauth2", besideBearer).When(config.Set("bearerTokenFile")),
 		config.Forbidden("oauth2", "must not be set beside basic: a request has one Authorization header").When(config.Set("basic")),
@@ -138,9 +138,6 @@ func checkURL(text string) error {
 	}
 	if u.User != nil {
 		return errors.New("must not hold credentials: use basic or bearerTokenFile")
-	}
-	if name := secretInQuery(u); name != "" {
-		return fmt.Errorf("must not hold a secret, and %s in its query looks like one: write the value into a file, and name the file in headerFiles", name)
 	}
 	return nil
 }

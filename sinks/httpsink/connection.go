@@ -75,13 +75,6 @@ func (c *connection) renewed() (*http.Client, error) {
 	return c.client, nil
 }
 
-// transport is that of the present client.
-func (c *connection) transport() *http.Transport {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.client.Transport.(wholeRequests).Transport
-}
-
 // close closes the connections; no request is under way.
 func (c *connection) close() {
 	c.mu.Lock()

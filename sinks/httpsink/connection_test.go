@@ -241,3 +241,10 @@ func TestResetInMidBody(t *testing.T) {
 		t.Errorf("Send when it is over = %v, want nil", err)
 	}
 }
+
+// transport is that of the present client.
+func (c *connection) transport() *http.Transport {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.client.Transport.(wholeRequests).Transport
+}

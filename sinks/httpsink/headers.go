@@ -43,11 +43,16 @@ var (
 	ownPrefixes = []string{"Docket-", "Webhook-"}
 )
 
-// headerShape is what validateHeaders says of the names alone.
-var headerShape = config.Shape{"patternProperties": config.Shape{
-	"^$|[^-!#$%&'*+.^_`|~0-9A-Za-z]": false,
-	"^(" + config.AnyCase(ownHeaders...) + "|(" + config.AnyCase(ownPrefixes...) + ").*)$": false,
-}}
+// credentialHeaders hold credentials by their definition, so their values come from files.
+var credentialHeaders = []string{"Authorization", "Cookie", "Proxy-Authorization"}
+
+// headerShape is what validateHeaders says of the names alone; not are names that may not be there.
+func headerShape(not ...string) config.Shape {
+	return config.Shape{"patternProperties": config.Shape{
+		"^$|[^-!#$%&'*+.^_`|~0-9A-Za-z]": false,
+		"^(" + config.AnyCase(append(not, ownHeaders...)...) + "|(" + config.AnyCase(ownPrefixes...) + ").*)$": false,
+	}}
+}
 
 // validateHeaders checks names and values; it repeats names only.
 func (c *Config) validateHeaders(p *config.Problems) {
@@ -71,8 +76,8 @@ func (c *Config) validateHeaders(p *config.Problems) {
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
 		switch {
 		case !check("headers", name):
-		case isSecretHeader(name):
-			p.Addf("headers."+name, "looks like a credential: write its value into a file and name the file in headerFiles")
+		case slices.Contains(credentialHeaders, textproto.CanonicalMIMEHeaderKey(name)):
+			p.Addf("headers."+name, "is for credentials: write its value into a file and name the file in headerFiles")
 		case !isHeaderValue(c.Headers[name]):
 			p.Addf("headers."+name, "must be printable ASCII text without spaces around it")
 		}
@@ -144,13 +149,13 @@ func fixedHeader(c *Config, e encoding.Encoding) http.Header {
 }
 
 // batchHeader is the header of the request for b, but for what shows who we are.
-func (s *sink) batchHeader(b sinks.Batch, buf *buffers) http.Header {
+func (s *sink) batchHeader(b sinks.Batch) http.Header {
 	h := maps.Clone(s.fixed)
 	h["Docket-Queue"] = []string{b.Queue}
 	h["Docket-First-Seq"] = []string{strconv.FormatUint(b.Items[0].Seq, 10)}
 	h["Docket-Last-Seq"] = []string{strconv.FormatUint(b.Items[len(b.Items)-1].Seq, 10)}
 	h["Docket-Records"] = []string{strconv.Itoa(len(b.Items))}
-	h["Idempotency-Key"] = []string{batchKey(b, buf)}
+	h["Idempotency-Key"] = []string{batchKey(b)}
 	for i := range b.Items {
 		if late := b.Items[i].Late; late != sinks.OnTime {
 			h["Docket-Late"] = []string{string(late)}
@@ -167,14 +172,14 @@ func (s *sink) batchHeader(b sinks.Batch, buf *buffers) http.Header {
 // another key than before, since a receiver that remembers keys would keep them
 // out, or answer as it did when it refused them. When the same records are
 // redriven once more, the key is that of their first redrive.
-func batchKey(b sinks.Batch, buf *buffers) string {
-	buf.key = append(buf.key[:0], b.Queue...)
+func batchKey(b sinks.Batch) string {
+	key := []byte(b.Queue)
 	for i := range b.Items {
 		late := b.Items[i].Late
-		buf.key = binary.BigEndian.AppendUint64(buf.key, b.Items[i].Seq)
-		buf.key = append(buf.key, byte(len(late)))
-		buf.key = append(buf.key, late...)
+		key = binary.BigEndian.AppendUint64(key, b.Items[i].Seq)
+		key = append(key, byte(len(late)))
+		key = append(key, late...)
 	}
-	sum := sha256.Sum256(buf.key)
+	sum := sha256.Sum256(key)
 	return hex.EncodeToString(sum[:16])
 }

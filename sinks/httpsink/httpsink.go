@@ -35,8 +35,7 @@ import (
 	"github.com/docket-export/docket/sinks/httpsink/encoding"
 )
 
-// sink implements sinks.Sink. Sends may overlap: what one needs for itself is in
-// its buffers.
+// sink implements sinks.Sink. Sends may overlap.
 type sink struct {
 	config   *Config
 	encoding encoding.Encoding
@@ -44,21 +43,13 @@ type sink struct {
 	tokens   *tokenSource // nil without OAuth2
 	fixed    http.Header  // of every request; not changed after open
 	secrets  []string     // in the URL
-	free     chan *buffers
+	compress compressor   // nil for none
 
 	// ask makes requests wait for a word of the receiver before they send the
 	// body. A receiver that refuses a body without reading it, as too large say,
 	// closes the connection, and its answer is often lost with it; asked first, it
 	// is heard. Set by a receiver that hung up, cleared by an acceptance.
 	ask atomic.Bool
-}
-
-// buffers are what one Send needs, kept for a next one.
-type buffers struct {
-	plain      []byte // the batch as the encoding writes it
-	compressed []byte
-	key        []byte     // what batchKey hashes
-	compressor compressor // nil for none
 }
 
 func open(c *Config) (*sink, error) {
@@ -79,7 +70,10 @@ func open(c *Config) (*sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sink{config: c, encoding: e, wire: wire, fixed: fixedHeader(c, e), secrets: secrets, free: make(chan *buffers, c.InFlight)}
+	s := &sink{config: c, encoding: e, wire: wire, fixed: fixedHeader(c, e), secrets: secrets}
+	if s.compress, err = newCompressor(c.Compression, c.CompressionLevel, c.InFlight); err != nil {
+		return nil, err
+	}
 	if c.OAuth2 != nil {
 		if s.tokens, err = newTokenSource(c.OAuth2, time.Duration(c.Timeout)); err != nil {
 			return nil, err
@@ -94,18 +88,13 @@ func (s *sink) Send(ctx context.Context, b sinks.Batch) error {
 	if len(b.Items) == 0 {
 		return nil
 	}
-	buf, err := s.borrow()
-	if err != nil {
-		return err
-	}
-	defer s.giveBack(buf)
-	body, err := buf.encode(s.encoding, b)
+	body, err := s.encode(b)
 	if err != nil {
 		return err
 	}
 	attempt, cancel := context.WithTimeout(ctx, time.Duration(s.config.Timeout))
 	defer cancel()
-	a, err := s.post(attempt, body, s.batchHeader(b, buf))
+	a, err := s.post(attempt, body, s.batchHeader(b))
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -115,53 +104,14 @@ func (s *sink) Send(ctx context.Context, b sinks.Batch) error {
 	return s.judge(a, b)
 }
 
-// borrow returns buffers that nobody uses.
-func (s *sink) borrow() (*buffers, error) {
-	select {
-	case buf := <-s.free:
-		return buf, nil
-	default:
+// encode returns the body of the request for b, which is nobody else's.
+func (s *sink) encode(b sinks.Batch) ([]byte, error) {
+	// Some room for what an encoding adds saves copies.
+	body, err := s.encoding.Append(make([]byte, 0, b.Size()+b.Size()/8+64*len(b.Items)), b)
+	if err != nil || s.compress == nil {
+		return body, err
 	}
-	c, err := newCompressor(s.config.Compression, s.config.CompressionLevel)
-	if err != nil {
-		return nil, err
-	}
-	return &buffers{compressor: c}, nil
-}
-
-// maxSpare is the largest buffer that is kept: a batch of the default size, or what
-// compression may make of one large record, is less.
-const maxSpare = 4 << 20
-
-// giveBack keeps buf for a later borrow.
-func (s *sink) giveBack(buf *buffers) {
-	if cap(buf.plain) > maxSpare {
-		buf.plain = nil
-	}
-	if cap(buf.compressed) > maxSpare {
-		buf.compressed = nil
-	}
-	select {
-	case s.free <- buf:
-	default: // there are enough
-	}
-}
-
-// encode returns the body of the request for b. It is valid until the next call, and
-// no longer than b.
-func (buf *buffers) encode(e encoding.Encoding, b sinks.Batch) (body []byte, err error) {
-	plain := e.Verbatim(b)
-	if plain == nil {
-		if buf.plain, err = e.Append(buf.plain[:0], b); err != nil {
-			return nil, err
-		}
-		plain = buf.plain
-	}
-	if buf.compressor == nil {
-		return plain, nil
-	}
-	buf.compressed, err = buf.compressor.compress(buf.compressed[:0], plain)
-	return buf.compressed, err
+	return s.compress(body)
 }
 
 // Close implements sinks.Sink.

@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/docket-export/docket/config"
 )
@@ -53,27 +52,5 @@ func (c *Config) Warnings() config.Problems {
 			p.Addf(key, "sends a credential unencrypted, as insecureCredentials permits: anybody on the network path can read it; use https://")
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
-		if resemblesSecret(name, c.Headers[name]) {
-			p.Addf("headers."+name, "may be a credential, and docket config prints it: if it is one, write its value into a file and name the file in headerFiles")
-		}
-	}
 	return p
-}
-
-// Signs of a credential that are too weak to refuse a header.
-var (
-	secretParts   = []string{"apikey", "auth", "bearer", "cookie", "credential", "jwt", "passw", "secret", "session", "token"}
-	secretSchemes = []string{"apikey", "basic", "bearer", "digest", "splunk", "token"}
-)
-
-// resemblesSecret reports whether a header that isSecretHeader lets pass may hold a
-// credential, by a part of its name or the form of its value.
-func resemblesSecret(name, value string) bool {
-	name = strings.ReplaceAll(strings.ToLower(name), "-", "")
-	scheme, _, hasSpace := strings.Cut(strings.ToLower(value), " ")
-	return strings.HasSuffix(name, "key") ||
-		slices.ContainsFunc(secretParts, func(part string) bool { return strings.Contains(name, part) }) ||
-		hasSpace && slices.Contains(secretSchemes, scheme) ||
-		strings.HasPrefix(value, "eyJ") // as a JSON Web Token begins
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -83,20 +82,14 @@ func checkTokenURL(text string) error {
 	if u.User != nil {
 		return errors.New("must not hold credentials: use clientID and clientSecretFile")
 	}
-	if name := secretInQuery(u); name != "" {
-		return fmt.Errorf("must not hold a secret, and %s in its query looks like one: use clientSecretFile", name)
-	}
 	return nil
 }
 
 // validate checks what the rules cannot.
 func (o *OAuth2) validate(p *config.Problems) {
 	for _, name := range slices.Sorted(maps.Keys(o.EndpointParams)) {
-		switch {
-		case slices.Contains(ownParams, name):
+		if slices.Contains(ownParams, name) {
 			p.Addf("oauth2.endpointParams."+name, "is set from clientID, clientSecretFile and scopes: remove it")
-		case isSecretParameter(name):
-			p.Addf("oauth2.endpointParams."+name, "looks like a secret, which does not belong in the configuration: remove it and use clientSecretFile")
 		}
 	}
 }
@@ -251,27 +244,8 @@ func (t *tokenSource) refused(e *oauth2.RetrieveError, secrets []string) error {
 		text += ": " + quoted
 	}
 	if f.Kind == sinks.Misconfigured {
-		text += ": " + tokenHint(e)
+		text += ": check http.oauth2 and what the endpoint permits this client"
 	}
 	f.Err = errors.New(text)
 	return f
-}
-
-// tokenHint says which key to look at.
-func tokenHint(e *oauth2.RetrieveError) string {
-	switch e.ErrorCode {
-	case "invalid_scope":
-		return "check http.oauth2.scopes"
-	case "invalid_target":
-		return "check http.oauth2.endpointParams"
-	case "unauthorized_client", "unsupported_grant_type":
-		return "permit the client to use the grant client_credentials"
-	case "invalid_client", "invalid_grant", "access_denied":
-		return "check http.oauth2.clientID and http.oauth2.clientSecretFile"
-	}
-	switch e.Response.StatusCode {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
-		return "check http.oauth2.clientID and http.oauth2.clientSecretFile"
-	}
-	return "check http.oauth2.tokenURL"
 }

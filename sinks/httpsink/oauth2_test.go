@@ -147,7 +147,7 @@ func TestOAuth2RotatedSecret(t *testing.T) {
 	i, r := newIssuer(t), newReceiver(t, (*httptest.Server).Start)
 	file := secretFile(t, "s3cret-old")
 	s := openSink(t, r.URL, withOAuth2(t, i, func(o *OAuth2) { o.ClientSecretFile = file }))
-	f := sendFails(t, s, sinks.Misconfigured, "get a token from", "401", "invalid_client", "no client with [redacted]", "check http.oauth2.clientID and http.oauth2.clientSecretFile")
+	f := sendFails(t, s, sinks.Misconfigured, "get a token from", "401", "invalid_client", "no client with [redacted]", "check http.oauth2")
 	wantNoSecret(t, f)
 	writeFile(t, string(file), "s3cret-client")
 	sendWorks(t, s)
@@ -163,9 +163,8 @@ func TestOAuth2Failures(t *testing.T) {
 		after  time.Duration
 		want   string
 	}{
-		"invalid client": {jsonError(400, `{"error":"invalid_client"}`), sinks.Misconfigured, 0, "check http.oauth2.clientID"},
-		"invalid scope":  {jsonError(400, `{"error":"invalid_scope"}`), sinks.Misconfigured, 0, "check http.oauth2.scopes"},
-		"error with 200": {jsonError(200, `{"error":"unauthorized_client"}`), sinks.Misconfigured, 0, "grant client_credentials"},
+		"invalid client": {jsonError(400, `{"error":"invalid_client"}`), sinks.Misconfigured, 0, "invalid_client: check http.oauth2"},
+		"error with 200": {jsonError(200, `{"error":"unauthorized_client"}`), sinks.Misconfigured, 0, "unauthorized_client: check http.oauth2"},
 		"for now":        {jsonError(400, `{"error":"temporarily_unavailable"}`), sinks.Transient, 0, "temporarily_unavailable"},
 		"no JSON":        {status(200, "<html>sign in</html>"), sinks.Misconfigured, 0, "check http.oauth2.tokenURL"},
 		"no token":       {jsonError(200, `{}`), sinks.Misconfigured, 0, "check http.oauth2.tokenURL"},
@@ -173,7 +172,7 @@ func TestOAuth2Failures(t *testing.T) {
 		"half":           {status(200, `{"access_`, "Content-Length", "900"), sinks.Transient, 0, "the connection was closed"},
 		"two lines":      {jsonError(200, `{"access_token":"s3cret\nHost: a"}`), sinks.Misconfigured, 0, "no header can hold: check http.oauth2.tokenURL"},
 		"type of lines":  {jsonError(200, `{"access_token":"s3cret","token_type":"a\nb"}`), sinks.Misconfigured, 0, "no header can hold: check http.oauth2.tokenURL"},
-		"not found":      {status(404, "nothing s3cret-client here"), sinks.Misconfigured, 0, "nothing [redacted] here: check http.oauth2.tokenURL"},
+		"not found":      {status(404, "nothing s3cret-client here"), sinks.Misconfigured, 0, "nothing [redacted] here: check http.oauth2"},
 		"too large":      {status(413, ""), sinks.Misconfigured, 0, "answered 413"},
 		"500":            {status(500, ""), sinks.Transient, 0, "answered 500"},
 		"busy":           {status(503, "", "Retry-After", "9"), sinks.Throttled, 9 * time.Second, "answered 503"},
@@ -215,7 +214,7 @@ func TestOAuth2QuotesNoParameters(t *testing.T) {
 func TestOAuth2Redirect(t *testing.T) {
 	i, r, other := newIssuer(t), newReceiver(t, (*httptest.Server).Start), newReceiver(t, (*httptest.Server).Start)
 	i.set(status(307, "", "Location", other.URL))
-	sendFails(t, openSink(t, r.URL, withOAuth2(t, i)), sinks.Misconfigured, "answered 307", "check http.oauth2.tokenURL")
+	sendFails(t, openSink(t, r.URL, withOAuth2(t, i)), sinks.Misconfigured, "answered 307", "check http.oauth2")
 	if got := other.requestCount(); got != 0 {
 		t.Errorf("the other server got %d requests, want none", got)
 	}

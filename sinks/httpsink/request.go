@@ -1,8 +1,10 @@
 package httpsink
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -28,16 +30,14 @@ func withQuery(u *url.URL, more string) string {
 }
 
 // post posts body and returns the answer. A token that the receiver does not
-// take any more is replaced, once. ctx bounds it all. body is the caller's again
-// when post returns.
+// take any more is replaced, once. ctx bounds it all. Nothing may write to body afterwards: net/http
+// may go on reading it after it has returned an answer or an error.
 func (s *sink) post(ctx context.Context, body []byte, h http.Header) (*answer, error) {
-	lent := newPayload(body)
-	defer lent.release()
 	who, err := s.authorize(ctx, h)
 	if err != nil {
 		return nil, err
 	}
-	a, err := s.exchange(ctx, lent, h, who)
+	a, err := s.exchange(ctx, body, h, who)
 	if err != nil || a.res.StatusCode != http.StatusUnauthorized || who.token == nil || who.fetched {
 		return a, err
 	}
@@ -46,11 +46,11 @@ func (s *sink) post(ctx context.Context, body []byte, h http.Header) (*answer, e
 	if who, err = s.authorize(ctx, h); err != nil {
 		return nil, err
 	}
-	return s.exchange(ctx, lent, h, who)
+	return s.exchange(ctx, body, h, who)
 }
 
 // exchange makes one request and reads its answer.
-func (s *sink) exchange(ctx context.Context, lent *payload, h http.Header, who credentials) (*answer, error) {
+func (s *sink) exchange(ctx context.Context, body []byte, h http.Header, who credentials) (*answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	asked := s.ask.Load()
@@ -63,11 +63,11 @@ func (s *sink) exchange(ctx context.Context, lent *payload, h http.Header, who c
 	}
 	// Without a version net/http sends Expect, and does not wait for the word.
 	req := &http.Request{Method: http.MethodPost, URL: s.wire.url, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-	if len(lent.data) > 0 {
-		req.ContentLength, req.Body = int64(len(lent.data)), lent.body()
+	if len(body) > 0 {
+		req.ContentLength, req.Body = int64(len(body)), io.NopCloser(bytes.NewReader(body))
 		// For a redirect, and for a connection that turns out to be closed before
 		// anything was written to it.
-		req.GetBody = lent.again
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	}
 	res, err := client.Do(req.WithContext(ctx))
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 )
 
 // Parts of a URL, and parameters, that are long enough to be a token. Shorter
@@ -67,55 +66,4 @@ const redactedText = "[redacted]"
 func jsonEscaped(s string) string {
 	quoted, _ := json.Marshal(s) // no string has an error
 	return string(quoted[1 : len(quoted)-1])
-}
-
-// secretWords are the words in names of headers and parameters whose values are
-// credentials.
-var secretWords = []string{
-	"accesskey", "accesstoken", "apikey", "apitoken", "assertion", "auth", "authentication", "authorization", "authtoken",
-	"clientsecret", "cookie", "credential", "credentials", "key", "passphrase", "passwd", "password", "pwd", "secret", "sig",
-	"signature", "token",
-}
-
-// isSecretHeader reports whether a word of name is one of secretWords.
-func isSecretHeader(name string) bool {
-	return slices.ContainsFunc(wordsOf(name), func(w string) bool { return slices.Contains(secretWords, w) })
-}
-
-// isSecretParameter reports whether the last word of name is one of secretWords:
-// a token_format is none.
-func isSecretParameter(name string) bool {
-	words := wordsOf(name)
-	return len(words) > 0 && slices.Contains(secretWords, words[len(words)-1])
-}
-
-// wordsOf are the words of name in small letters: those of api_key, X-Api-Key
-// and apiKey.
-func wordsOf(name string) []string {
-	var spaced strings.Builder
-	var before rune
-	for _, r := range name {
-		switch {
-		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
-			r = ' '
-		case unicode.IsUpper(r) && unicode.IsLower(before):
-			spaced.WriteByte(' ')
-		}
-		spaced.WriteRune(r)
-		before = r
-	}
-	return strings.Fields(strings.ToLower(spaced.String()))
-}
-
-// secretInQuery returns the name of the first parameter in the query of u that
-// looks like a secret, or an empty string.
-func secretInQuery(u *url.URL) string {
-	for pair := range strings.SplitSeq(u.RawQuery, "&") {
-		raw, _, hasValue := strings.Cut(pair, "=")
-		name, err := url.QueryUnescape(raw)
-		if hasValue && err == nil && isSecretParameter(name) {
-			return name
-		}
-	}
-	return ""
 }

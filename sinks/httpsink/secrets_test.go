@@ -103,17 +103,3 @@ func TestSecretInURL(t *testing.T) {
 		wantNoSecret(t, sendFails(t, s, sinks.Misconfigured, "Not Found: "+test.want))
 	}
 }
-
-func TestNamesOfSecrets(t *testing.T) {
-	for name, want := range map[string]bool{
-		"token": true, "key": true, "apikey": true, "api_key": true, "apiKey": true, "api-key": true, "subscriptionKey": true,
-		"secret": true, "password": true, "sig": true, "Signature": true, "access_token": true, "accesstoken": true,
-		"client_secret": true, "client_assertion": true, "refresh_token": true,
-		"": false, "_": false, "client_assertion_type": false, "token_format": false, "audience": false, "pipeline": false,
-		"filter_path": false, "monkey": false, "design": false,
-	} {
-		if got := isSecretParameter(name); got != want {
-			t.Errorf("isSecretParameter(%q) = %v, want %v", name, got, want)
-		}
-	}
-}

@@ -85,10 +85,6 @@ func (s *sink) judge(a *answer, b sinks.Batch) error {
 		return nil
 	}
 	if a.cut != nil {
-		// What was read may refuse records already, and would be as long next time.
-		if err := s.ofItems(a, b); sinks.FailureOf(err).Kind == sinks.Rejected {
-			return err
-		}
 		return sinks.Failf(sinks.Transient, "%s: cannot tell whether records were rejected: the answer could not be read: %w", s.answered(a), bare(a.cut))
 	}
 	return s.ofItems(a, b)

@@ -48,10 +48,9 @@ func TestExpiredCertificate(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	ca, other := testcert.NewCA(t), testcert.NewCA(t)
-	pair, foreignPair := ca.Issue(t, "127.0.0.1"), other.Issue(t, "127.0.0.1")
+	pair := ca.Issue(t, "127.0.0.1")
 	trust := config.TLS{CAFile: ca.File}
 	full := config.TLS{CAFile: ca.File, CertFile: pair.CertFile, KeyFile: pair.KeyFile}
-	foreign := config.TLS{CAFile: ca.File, CertFile: foreignPair.CertFile, KeyFile: foreignPair.KeyFile}
 	wrongName := config.TLS{CAFile: ca.File, ServerName: "siem.example.com"}
 	for _, test := range []struct {
 		name   string
@@ -64,8 +63,6 @@ func TestTLS(t *testing.T) {
 		{"system roots", false, config.TLS{}, "check http.tls.caFile"},
 		{"another CA", false, config.TLS{CAFile: other.File}, "check http.tls.caFile"},
 		{"another name", false, wrongName, "siem.example.com"},
-		{"no client certificate", true, trust, "check http.tls.certFile"},
-		{"foreign client certificate", true, foreign, "check http.tls.certFile"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := tlsReceiver(t, ca, test.mutual)
@@ -80,6 +77,26 @@ func TestTLS(t *testing.T) {
 			if got := r.lastRequest(t).Proto; got != "HTTP/2.0" {
 				t.Errorf("spoke %s, want HTTP/2.0", got)
 			}
+		})
+	}
+}
+
+// A server refuses a client certificate, or the lack of one, after the handshake. The reason may be
+// lost with the connection; nothing is taken for delivered or for the fault of a record.
+func TestClientCertificateRefused(t *testing.T) {
+	ca := testcert.NewCA(t)
+	foreign := testcert.NewCA(t).Issue(t, "127.0.0.1")
+	for name, use := range map[string]config.TLS{
+		"none":    {CAFile: ca.File},
+		"foreign": {CAFile: ca.File, CertFile: foreign.CertFile, KeyFile: foreign.KeyFile},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openSink(t, tlsReceiver(t, ca, true).URL+"/s3cret-path?ref=s3cret", withTLS(use))
+			f := sinks.FailureOf(s.Send(t.Context(), batch(1, `{"a":1}`)))
+			if f == nil || f.Kind != sinks.Transient && f.Kind != sinks.Misconfigured {
+				t.Fatalf("Send = %v, want a failure that keeps the record", f)
+			}
+			wantNoSecret(t, f)
 		})
 	}
 }

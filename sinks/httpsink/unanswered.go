@@ -11,15 +11,10 @@ import (
 	"net/url"
 	"slices"
 	"syscall"
-	"time"
 
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/sinktls"
 )
-
-// silentTime is how long a server that need not speak first is listened to, after a
-// handshake that looks for the reason of a failure.
-const silentTime = 2 * time.Second
 
 // unanswered classifies the error of a request that got no answer; attempt is
 // the context that bounded it. What was sent may have been accepted all the same;
@@ -36,11 +31,6 @@ func (c *connection) unanswered(attempt context.Context, err error) error {
 	}
 	err = bare(err)
 	hint := c.tlsHint(err)
-	if hint == "" {
-		if refusal := c.tlsRefusal(attempt); refusal != nil {
-			err, hint = bare(refusal), c.tlsHint(refusal)
-		}
-	}
 	if hint != "" {
 		return sinks.Failf(sinks.Misconfigured, "%s %s: %w: %s", c.action, c.url.Host, err, hint)
 	}
@@ -97,36 +87,6 @@ func (c *connection) networkHint(err error) string {
 		return "check the host in " + c.urlKey + ", routes and firewalls"
 	}
 	return ""
-}
-
-// tlsRefusal shakes hands with the server once more and returns the TLS error
-// that this ends in, if any. With TLS 1.3 a server refuses a client certificate,
-// or the lack of one, after the handshake; the HTTP/2 of net/http then often
-// says only that its connection could not be established.
-func (c *connection) tlsRefusal(ctx context.Context) error {
-	transport := c.transport()
-	if proxy, err := transport.Proxy(&http.Request{URL: c.url}); c.url.Scheme != "https" || proxy != nil || err != nil {
-		return nil
-	}
-	dialer := tls.Dialer{Config: &tls.Config{}}
-	if transport.TLSClientConfig != nil {
-		dialer.Config = transport.TLSClientConfig.Clone()
-	}
-	dialer.Config.NextProtos = []string{"h2"} // with which the server speaks first
-	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(c.url.Hostname(), portOf(c.url)))
-	if err == nil {
-		defer conn.Close()
-		deadline, _ := ctx.Deadline()
-		if soon := time.Now().Add(silentTime); conn.(*tls.Conn).ConnectionState().NegotiatedProtocol != "h2" && soon.Before(deadline) {
-			deadline = soon
-		}
-		_ = conn.SetReadDeadline(deadline) // it fails only on a closed connection, and so does the read
-		_, err = conn.Read(make([]byte, 1))
-	}
-	if err == nil || c.tlsHint(err) == "" {
-		return nil
-	}
-	return err
 }
 
 // tlsHint says what to do about a TLS error that stays until somebody acts,

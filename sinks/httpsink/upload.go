@@ -100,19 +100,46 @@ type uploadBody struct {
 	upload *upload
 }
 
-// writeTo is Read and a write to conn in one.
-func (b *uploadBody) writeTo(conn net.Conn, limit int64) (n int64, err error) {
-	if lent, ok := b.ReadCloser.(*payloadReader); ok {
-		n, err = lent.writeTo(conn, limit)
-	} else {
-		n, err = io.Copy(struct{ io.Writer }{conn}, io.LimitReader(b.ReadCloser, limit))
-	}
-	b.upload.read.Add(n)
-	return n, err
-}
-
 func (b *uploadBody) Read(to []byte) (int, error) {
 	n, err := b.ReadCloser.Read(to)
 	b.upload.read.Add(int64(n))
 	return n, err
 }
+
+// WriteTo implements io.WriterTo.
+func (b *uploadBody) WriteTo(w io.Writer) (int64, error) {
+	n, err := io.Copy(w, b.ReadCloser)
+	b.upload.read.Add(n)
+	return n, err
+}
+
+// wideConn is a connection that writes a body in one piece. net/http would copy it 32 KB at a
+// time, and on loopback a delivery spends most of its time in those copies and system calls.
+// Connections with TLS cut bodies into records of 16 KB whatever they are given.
+type wideConn struct{ net.Conn }
+
+// ReadFrom implements io.ReaderFrom, which net/http uses for bodies: it hands over an
+// io.LimitedReader of the body, as it does for the sake of files. Its limit is the end of the body.
+func (c wideConn) ReadFrom(r io.Reader) (int64, error) {
+	if limited, ok := r.(*io.LimitedReader); ok {
+		if body, ok := limited.R.(*uploadBody); ok {
+			n, err := body.WriteTo(c.Conn)
+			limited.N -= n
+			return n, err
+		}
+	}
+	return io.Copy(struct{ io.Writer }{c.Conn}, r) // not the ReadFrom of c
+}
+
+// widely has dial make wide connections.
+func widely(dial dialFunc) dialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return wideConn{conn}, nil
+	}
+}
+
+type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)

@@ -31,7 +31,7 @@ func TestKey(t *testing.T) {
 		"number text":   {[]string{"a", "b"}, `{"a":1.0,"b":12345678901234567890}`, "1.0/12345678901234567890"},
 		"bool":          {[]string{"a", "b"}, `{"a":true,"b":false}`, "true/false"},
 		"object":        {[]string{"a"}, `{"a":{"b": 1}}`, `{"b": 1}`},
-		"key twice":     {[]string{"a"}, `{"a":"x","a":"y"}`, "x"},
+		"key twice":     {[]string{"a"}, `{"a":"x","a":"y"}`, "y"},
 		"normalized":    {[]string{"normalized.resource.namespace", "normalized.user", "d"}, `{"decision_id":"1","d":2,"input":{"user":"al\u0069ce"}}`, "/alice/2"},
 		"none of it":    {[]string{"normalized.user"}, `{"normalized":{"user":"x"}}`, "(none)"},
 	} {

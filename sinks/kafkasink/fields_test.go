@@ -31,6 +31,19 @@ func TestNormalizedFields(t *testing.T) {
 	}
 }
 
+// A filter sees the last of several members with one name, and so does a key.
+func TestFieldThatStandsTwice(t *testing.T) {
+	for path, want := range map[string]string{"a": "last", "b.c": "1"} {
+		got, found := appendField(nil, []byte(`{"a":"first","b":{"c":0},"a":"last","b":{"c":1}}`), path)
+		if !found || string(got) != want {
+			t.Errorf("%s: got %q, %v, want %q", path, got, found, want)
+		}
+	}
+	if got, found := appendField(nil, []byte(`{"b":{"c":0},"b":{}}`), "b.c"); found {
+		t.Errorf("got %q of a member that is not the last, want nothing", got)
+	}
+}
+
 func TestCheckNormalizedField(t *testing.T) {
 	for _, field := range decision.NormalizedFields() {
 		if err := checkField(decision.NormalizedPrefix + field); err != nil {

@@ -52,11 +52,11 @@ func sized(n int) string {
 	return `{"a":"` + strings.Repeat("x", n-len(frame)) + `"}`
 }
 
-// batchOf makes a batch of these records with seqs that start at first, which lie in
-// memory as Lines say.
+// batchOf makes a batch of these records with seqs that start at first, which lie
+// one behind the other in memory.
 func batchOf(first uint64, list ...string) sinks.Batch {
-	b := sinks.Batch{Queue: queue, Lines: []byte(strings.Join(list, "\n") + "\n")}
-	rest := b.Lines
+	b := sinks.Batch{Queue: queue}
+	rest := []byte(strings.Join(list, "\n") + "\n")
 	for i, text := range list {
 		seq := first + uint64(i)
 		n := len(text)

@@ -59,7 +59,9 @@ func testOverlap(t *testing.T, s Subject) {
 				if err := attempt(t, context.Background(), sink, b); err != nil {
 					t.Errorf("Send of seqs %s = %v, want nil", seqs(b), err)
 				}
-				clear(b.Lines) // their bytes are the caller's again
+				for i := range b.Items { // their bytes are the caller's again
+					clear(b.Items[i].Record)
+				}
 			}
 		})
 	}
@@ -126,7 +128,9 @@ func testOwnership(t *testing.T, s Subject) {
 				t.Fatalf("Send changed a record it was lent: got %q, want %q", got, list[j])
 			}
 		}
-		copy(b.Lines, bytes.Repeat([]byte("!"), len(b.Lines)))
+		for j := range b.Items {
+			copy(b.Items[j].Record, bytes.Repeat([]byte("!"), len(b.Items[j].Record)))
+		}
 		clear(b.Items)
 	}
 	closeSink(t, sink)

@@ -257,8 +257,6 @@ func (s *fileSource) readAll(ctx context.Context, in sources.Intake) error {
 	if acked < saved {
 		return fmt.Errorf("acked %d, and %d was durable", acked, saved)
 	}
-	r := feed.NewRelay(ctx, f)
-	defer r.Close()
 	padding := strings.Repeat("x", 1000)
 	var chunk []byte
 	for next <= killTotal {
@@ -266,9 +264,10 @@ func (s *fileSource) readAll(ctx context.Context, in sources.Intake) error {
 		for i := range n {
 			chunk = fmt.Appendf(chunk, "{\"n\":%d,\"padding\":%q}\n", next+i, padding)
 		}
-		if chunk, err = r.Send(chunk, int(n)); err != nil {
+		if err := f.Send(ctx, chunk, int(n)); err != nil {
 			return err
 		}
+		chunk = chunk[:0]
 		next += n
 		if s.waits && f.Settled() > 0 {
 			fmt.Println(readyToDie)
@@ -281,5 +280,5 @@ func (s *fileSource) readAll(ctx context.Context, in sources.Intake) error {
 			}
 		}
 	}
-	return r.Settle(ctx)
+	return f.Settle(ctx)
 }

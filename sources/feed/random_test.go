@@ -102,9 +102,6 @@ func (rd *reader) read(ctx context.Context, in *sourcetest.Intake) (finished boo
 		}
 		defer f.Close()
 	}
-	if rd.rand.IntN(2) == 0 {
-		return rd.relay(ctx, f, next)
-	}
 	settled := f.Settled()
 	for next <= rd.total {
 		n := min(1+rd.rand.IntN(12), rd.total-next+1)
@@ -125,25 +122,4 @@ func (rd *reader) read(ctx context.Context, in *sourcetest.Intake) (finished boo
 		time.Sleep(time.Duration(rd.rand.IntN(500)) * time.Millisecond)
 	}
 	return f.Settle(ctx) == nil && f.Settled() == uint64(rd.total)
-}
-
-// relay is the rest of read, ahead of what is sent.
-func (rd *reader) relay(ctx context.Context, f *feed.Feed, next int) (finished bool) {
-	r := feed.NewRelay(ctx, f)
-	defer r.Close()
-	var buffer []byte
-	for next <= rd.total {
-		n := min(1+rd.rand.IntN(12), rd.total-next+1)
-		var err error
-		if buffer, err = r.Send(append(buffer, lines(next, next+n-1)...), n); err != nil {
-			return false
-		}
-		clear(buffer[:cap(buffer)]) // which is the reader's
-		next += n
-		if rd.rand.IntN(3) == 0 {
-			rd.saved = f.Settled()
-		}
-		time.Sleep(time.Duration(rd.rand.IntN(500)) * time.Millisecond)
-	}
-	return r.Settle(ctx) == nil && f.Settled() == uint64(rd.total)
 }

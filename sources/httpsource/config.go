@@ -1,10 +1,6 @@
 package httpsource
 
 import (
-	"errors"
-	"net"
-	"strings"
-
 	"github.com/docket-export/docket/config"
 )
 
@@ -23,29 +19,4 @@ type Config struct {
 	TLS *config.ServerTLS
 	// MaxConnections bounds the clients that are connected at a time.
 	MaxConnections int
-}
-
-// Rules are those of the sections that have the keys address, tls and maxConnections.
-func Rules() []config.Rule {
-	return []config.Rule{
-		config.Required("address", "is required: host:port to listen on, such as 127.0.0.1:8282"),
-		config.Text("address", config.HostPort, config.HostPortShape),
-		config.Text("address", checkPort, config.PortShape),
-		config.Text("address", checkLoopback, config.LoopbackShape).When(config.Set("tls").Not()),
-		config.AtLeast("maxConnections", 1),
-	}
-}
-
-func checkPort(address string) error {
-	if _, port, _ := net.SplitHostPort(address); strings.Trim(port, "0") == "" {
-		return errors.New("must have a port other than 0: clients must know the port")
-	}
-	return nil
-}
-
-func checkLoopback(address string) error {
-	if !config.Loopback(address) {
-		return errors.New("must be a loopback address such as 127.0.0.1:8282, unless tls is set: on a network, others can read and send records")
-	}
-	return nil
 }

@@ -33,7 +33,6 @@ import (
 	"fmt"
 	"net"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/known"
@@ -135,17 +134,14 @@ func (c Config) listen(ctx context.Context) (secured, error) {
 			return secured{}, fmt.Errorf("tls: %w", err)
 		}
 	}
-	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return secured{}, fmt.Errorf("%w: stop the process that listens there or choose another address", err)
-	}
+	ln, err := sources.Listen(ctx, c.Address)
 	if err != nil {
 		return secured{}, err
 	}
-	// What was said of the text holds for the address that it has led to as well.
-	if at, ok := ln.Addr().(*net.TCPAddr); files == nil && !(ok && at.IP.IsLoopback()) {
-		err := fmt.Errorf("%s is not a loopback address: set tls, or listen on 127.0.0.1", ln.Addr())
-		return secured{}, errors.Join(err, ln.Close())
+	if files == nil {
+		if err := sources.CheckLoopback(ln); err != nil {
+			return secured{}, errors.Join(err, ln.Close())
+		}
 	}
 	return secured{ln, files}, nil
 }

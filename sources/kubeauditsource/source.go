@@ -63,7 +63,7 @@ func (c *Config) Validate() config.Problems { return config.Check(c) }
 
 // Rules implements config.Ruled.
 func (c *Config) Rules() []config.Rule {
-	return append(httpsource.Rules(), config.OneOf("preset", All, AdmissionDecisions))
+	return append(sources.ListenRules("127.0.0.1:8283"), config.OneOf("preset", All, AdmissionDecisions))
 }
 
 func (c *Config) server() httpsource.Config {

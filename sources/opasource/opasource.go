@@ -63,7 +63,7 @@ func (c *Config) Validate() config.Problems { return config.Check(c) }
 
 // Rules implements config.Ruled.
 func (c *Config) Rules() []config.Rule {
-	return append(httpsource.Rules(),
+	return append(sources.ListenRules("127.0.0.1:8282"),
 		config.Required("path", notAPath),
 		config.Text("path", checkPath, config.Shape{"pattern": "^/[^?# ]*$", "not": config.Shape{"type": "string", "pattern": "^" + statusPath + "(/|$)"}}),
 	)

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"sync"
-	"time"
+
+	"github.com/docket-export/docket/internal/outage"
 )
 
 // farewell is a reason to end a connection that the producer is told.
@@ -46,64 +46,28 @@ func reasonFor(end error) string {
 	return string(f)
 }
 
-// faultLog logs why connections end. A producer that does not know better comes
-// back at once and for ever, so a fault is a warning once an episode: not again
-// within a minute, and then with the number of those that were left out.
+// faultLog logs why connections end. A producer that does not know better comes back at once and
+// for ever, so a fault is a warning once, until a connection ends well.
 type faultLog struct {
-	log *slog.Logger
-
-	mu   sync.Mutex
-	said map[string]*episode // by the text of the fault; guarded by mu
-}
-
-type episode struct {
-	at      time.Time // of the last warning
-	omitted int       // since then
+	log    *slog.Logger
+	faults outage.Log
 }
 
 // report logs the end of the connection of peer.
 func (l *faultLog) report(end error, peer string) {
-	attrs := []slog.Attr{slog.Any("reason", end), slog.String("peer", peer)}
 	level := slog.LevelDebug
-	if isFault(end) {
-		if omitted, news := l.news(end.Error()); news {
-			level = slog.LevelWarn
-			if omitted > 0 {
-				attrs = append(attrs, slog.Int("omitted", omitted))
-			}
-		}
+	switch {
+	case errors.Is(end, io.EOF):
+		l.faults.Works()
+		return
+	case isFault(end) && l.faults.Fails(end.Error()):
+		level = slog.LevelWarn
 	}
-	if !errors.Is(end, io.EOF) {
-		l.log.LogAttrs(context.Background(), level, "closed a connection", attrs...)
-	}
+	l.log.LogAttrs(context.Background(), level, "closed a connection", slog.Any("reason", end), slog.String("peer", peer))
 }
 
 func isFault(end error) bool {
 	_, told := errors.AsType[fault](end)
 	_, handshake := errors.AsType[handshakeFault](end)
 	return told || handshake
-}
-
-// news reports whether text has not been logged within the last minute, and how
-// often it was left out before that.
-func (l *faultLog) news(text string) (omitted int, news bool) {
-	const pause, enough = time.Minute, 64
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := time.Now()
-	e := l.said[text]
-	switch {
-	case e == nil:
-		if len(l.said) >= enough { // texts quote the producer: keep them bounded
-			clear(l.said)
-		}
-		e = new(episode)
-		l.said[text] = e
-	case now.Sub(e.at) < pause:
-		e.omitted++
-		return 0, false
-	}
-	omitted = e.omitted
-	*e = episode{at: now}
-	return omitted, true
 }

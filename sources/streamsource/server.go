@@ -79,7 +79,7 @@ func newServer(env sources.Env, in sources.Intake, g gate) *server {
 		limit:    env.MaxRecordBytes,
 		intake:   in,
 		gate:     g,
-		faultLog: faultLog{log: env.Log, said: make(map[string]*episode)},
+		faultLog: faultLog{log: env.Log},
 		memory:   env.Memory,
 		seats:    newSeats(g.maxConnections, false),
 		shaking:  newSeats(maxHandshakes, true),

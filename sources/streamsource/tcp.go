@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"strings"
-	"syscall"
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/sources"
@@ -56,27 +53,7 @@ func (c *TCPConfig) Validate() config.Problems {
 
 // Rules implements config.Ruled.
 func (c *TCPConfig) Rules() []config.Rule {
-	return []config.Rule{
-		config.Required("address", "is required: host:port to listen on, such as :7443"),
-		config.Text("address", config.HostPort, config.HostPortShape),
-		config.Text("address", checkPort, config.PortShape),
-		config.Text("address", checkLoopback, config.LoopbackShape).When(config.Set("tls").Not()),
-		config.AtLeast("maxConnections", 1),
-	}
-}
-
-func checkPort(address string) error {
-	if _, port, _ := net.SplitHostPort(address); strings.Trim(port, "0") == "" {
-		return errors.New("must have a port other than 0: producers must know the port")
-	}
-	return nil
-}
-
-func checkLoopback(address string) error {
-	if !config.Loopback(address) {
-		return errors.New("must be a loopback address such as 127.0.0.1:7443, unless tls is set: on a network, others can read and send records")
-	}
-	return nil
+	return sources.ListenRules("127.0.0.1:7443")
 }
 
 // New makes the source. It binds nothing before Run.
@@ -98,24 +75,19 @@ func (c *TCPConfig) listen(ctx context.Context) (listener, gate, error) {
 	if err != nil {
 		return nil, g, err
 	}
-	// What was said of the text holds for the address that it has led to as well.
-	if at, ok := ln.Addr().(*net.TCPAddr); g.tls == nil && !(ok && at.IP.IsLoopback()) {
-		err := fmt.Errorf("%s is not a loopback address: set tls, or listen on 127.0.0.1", ln.Addr())
-		return nil, g, errors.Join(err, ln.Close())
+	if g.tls == nil {
+		if err := sources.CheckLoopback(ln); err != nil {
+			return nil, g, errors.Join(err, ln.Close())
+		}
 	}
 	return ln, g, nil
 }
 
-// bind makes the socket. Connections have keep-alives, as those of package net do
-// unless they are told otherwise: a peer that has vanished gives its place back
-// within minutes.
+// bind makes the socket.
 func (c *TCPConfig) bind(ctx context.Context) (*openListener, error) {
-	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%w: stop the process that listens there or choose another address", err)
-	}
+	ln, err := sources.Listen(ctx, c.Address)
 	if err != nil {
 		return nil, err
 	}
-	return &openListener{socketListener: ln.(*net.TCPListener)}, nil
+	return &openListener{socketListener: ln}, nil
 }

@@ -32,7 +32,7 @@ func TestTCPConfig(t *testing.T) {
 		"localhost":            {TCPConfig{Address: "localhost:7443"}, ""},
 		"TLS everywhere":       {TCPConfig{Address: ":7443", TLS: files}, ""},
 		"TLS by name":          {TCPConfig{Address: "docket.example.com:7443", TLS: files}, ""},
-		"nothing":              {TCPConfig{}, "address: is required: host:port to listen on, such as :7443"},
+		"nothing":              {TCPConfig{}, "address: is required: host:port to listen on, such as 127.0.0.1:7443"},
 		"no port":              {TCPConfig{Address: "127.0.0.1"}, "address: must be host:port"},
 		"port 0":               {TCPConfig{Address: "127.0.0.1:0"}, "address: must have a port other than 0"},
 		"port 00":              {TCPConfig{Address: "127.0.0.1:00"}, "address: must have a port other than 0"},

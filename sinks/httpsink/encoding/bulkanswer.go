@@ -1,7 +1,6 @@
 package encoding
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/docket-export/docket/sinks"
@@ -14,23 +13,20 @@ import (
 // are not sent again, and the others are. Then Misconfigured, which only an operator can
 // end, then Throttled.
 func (e *elasticsearchBulk) Judge(_ int, body []byte, b sinks.Batch) error {
-	full := len(body) >= e.maxAnswer
-	answer, err := readBulkAnswer(body, full, len(b.Items)+1)
-	if err != nil && !errors.Is(err, errCutOff) {
+	answer, err := readBulkAnswer(body, len(b.Items)+1)
+	if err != nil {
 		return sinks.Failf(sinks.Misconfigured, "the answer is not from the bulk API: %w: http.url must end in /_bulk", err)
 	}
 	refused, results := e.failure(answer.results), len(answer.results)
 	switch {
 	case results > len(b.Items):
 		return fmt.Errorf("the answer has %d results for %d records: it does not answer this request", results, len(b.Items))
-	case err != nil && full:
-		return e.tooLong(&answer, refused, b)
-	case err == nil && results < len(b.Items):
+	case results < len(b.Items):
 		return unmatched(&answer, refused, b)
 	case refused != nil:
 		return refused
 	}
-	return err
+	return nil
 }
 
 // failure is what the results have to say, nil when they accept everything.
@@ -76,28 +72,7 @@ func precedence(k sinks.Kind) int {
 	return 0
 }
 
-// tooLong is the failure for an answer that is longer than the room for it: the next one
-// would be as long, so that waiting does not help. Of several records
-// smaller batches find out what became of each. Of a single one it is the reason
-// that is so long, since it quotes the record, unless what was read says otherwise.
-func (e *elasticsearchBulk) tooLong(a *bulkAnswer, refused *sinks.Failure, b sinks.Batch) error {
-	var err error
-	switch {
-	case refused != nil && refused.Kind == sinks.Rejected:
-		return refused
-	case len(b.Items) > 1:
-		err = fmt.Errorf("the answer for %d records is longer than %d bytes: send fewer records at a time", len(b.Items), e.maxAnswer)
-	case refused != nil && len(a.results) > 0 && a.results[0].status != 0:
-		return refused
-	case a.errors:
-		err = fmt.Errorf("the record was rejected, in an answer longer than %d bytes", e.maxAnswer)
-	default:
-		return errCutOff
-	}
-	return rejected(err)
-}
-
-// unmatched is the failure for an answer that is whole and has fewer results than
+// unmatched is the failure for an answer that has fewer results than
 // b has records, so that they cannot be told apart. Where it speaks of errors,
 // there is no doubt which record it means when it is a single one; of more,
 // smaller batches find out. The _id keeps what was taken from being doubled.

@@ -71,53 +71,10 @@ func TestBulkWithoutErrors(t *testing.T) {
 	failureOf(t, e.Judge(200, noErrors(created, created), many(1)), sinks.Transient, "2 results for 1 records")
 }
 
-// An answer that is cut for its length would be cut the next time as well.
-func TestBulkAnswerTooLong(t *testing.T) {
-	const room = 1000
-	e, err := newElasticsearchBulk(ElasticsearchBulk{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.maxAnswer = room
-	long := strings.Repeat("x", room)
-	const open = `{"errors":true,"items":[`
-	for name, test := range map[string]struct {
-		answer string
-		items  int // of the batch
-		kind   sinks.Kind
-		want   []int
-		words  []string
-	}{
-		"a long reason":                     {open + `{"create":{"status":400,"error":{"type":"document_parsing_exception","reason":"failed to parse '` + long, 1, sinks.Rejected, []int{0}, []string{"400 document_parsing_exception: failed to parse 'xxx"}},
-		"a long text":                       {open + `{"create":{"status":400,"error":"failed ` + long, 1, sinks.Rejected, []int{0}, []string{"400 failed xxx"}},
-		"a long cause":                      {open + `{"create":{"status":400,"error":{"type":"t","reason":"r","caused_by":{"reason":"` + long, 1, sinks.Rejected, []int{0}, []string{"400 t: r: xxx"}},
-		"a long reason before the status":   {open + `{"create":{"error":{"type":"t","reason":"` + long, 1, sinks.Rejected, nil, []string{"was rejected"}},
-		"something long before the items":   {`{"errors":true,"x":"` + long, 1, sinks.Rejected, nil, []string{"was rejected"}},
-		"a long reason of a block":          {open + `{"create":{"status":403,"error":{"type":"cluster_block_exception","reason":"` + long, 1, sinks.Misconfigured, nil, nil},
-		"a long reason of a busy node":      {open + `{"create":{"status":503,"error":{"type":"t","reason":"` + long, 1, sinks.Transient, nil, nil},
-		"no errors":                         {`{"errors":false,"x":"` + long, 1, sinks.Transient, nil, []string{"incomplete"}},
-		"the second of two":                 {open + created + `,{"create":{"status":400,"error":{"type":"t","reason":"` + long, 2, sinks.Rejected, []int{1}, []string{"1 of 2"}},
-		"of two, before the status":         {open + created + `,{"create":{"error":{"type":"t","reason":"` + long, 2, sinks.Rejected, nil, []string{"send fewer records"}},
-		"of two, a block and what is long":  {open + blocked + `,{"create":{"error":{"type":"t","reason":"` + long, 2, sinks.Rejected, nil, []string{"send fewer records"}},
-		"of two, no errors":                 {`{"errors":false,"x":"` + long, 2, sinks.Rejected, nil, []string{"send fewer records"}},
-		"of one, cut behind the first item": {open + created + strings.Repeat(" ", room), 1, sinks.Rejected, nil, []string{"was rejected"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			err := e.Judge(200, []byte(test.answer[:room]), many(test.items))
-			if f := failureOf(t, err, test.kind, test.words...); !slices.Equal(f.Items, test.want) {
-				t.Errorf("got the items %v, want %v", f.Items, test.want)
-			}
-		})
-	}
-	// A connection that broke is another thing: what the rest says can be asked for again.
-	cut := open + `{"create":{"status":400,"error":{"type":"index_clo`
-	failureOf(t, e.Judge(200, []byte(cut), many(1)), sinks.Transient, "incomplete")
-}
-
 // An answer of a megabyte may list more results than there are records by far: they are not kept.
 func TestBulkResultsAreBounded(t *testing.T) {
 	answer := []byte(`{"errors":false,"items":[` + strings.Repeat(`{"a":{}},`, 100_000) + `{"a":{}}]}`)
-	read, err := readBulkAnswer(answer, false, 4)
+	read, err := readBulkAnswer(answer, 4)
 	if err != nil || len(read.results) != 4 {
 		t.Errorf("read %d results and %v, want 4", len(read.results), err)
 	}

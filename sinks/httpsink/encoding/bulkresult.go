@@ -1,11 +1,8 @@
 package encoding
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"strconv"
@@ -120,43 +117,29 @@ func (e *elasticsearchBulk) kindOf(r *bulkResult) (kind sinks.Kind, hint string,
 
 func isSuccess(status int) bool { return status >= 200 && status < 300 }
 
-// errCutOff is why the rest of an answer is missing.
-var errCutOff = errors.New("the answer is incomplete")
-
-// readBulkAnswer reads an answer. Of an answer that is cut off it returns errCutOff and
-// the results in front of the cut. The result that is cut is among them only where the
-// answer is full: the next one would be cut as well. It returns at most so many results.
-func readBulkAnswer(body []byte, full bool, most int) (bulkAnswer, error) {
-	var cut error
-	if !json.Valid(body) {
-		if cut = whyInvalid(body); !errors.Is(cut, errCutOff) {
-			return bulkAnswer{}, cut
-		}
+// readBulkAnswer reads an answer. It returns at most so many results.
+func readBulkAnswer(body []byte, most int) (bulkAnswer, error) {
+	if err := json.Unmarshal(body, new(json.RawMessage)); err != nil {
+		return bulkAnswer{}, err
 	}
 	says, items := rawjson.Member(body, "errors"), rawjson.Member(body, "items")
 	switch {
 	case says != nil && says.Kind() != rawjson.Boolean, items != nil && items.Kind() != rawjson.Array:
 		return bulkAnswer{}, errors.New(`its members "errors" and "items" have the wrong types`)
-	case says == nil && cut == nil:
+	case says == nil:
 		return bulkAnswer{}, errors.New(`it has no member "errors"`)
 	}
-	a := bulkAnswer{errors: says != nil && says[0] == 't'}
+	a := bulkAnswer{errors: says[0] == 't'}
 	for item := range rawjson.Items(items) {
-		if cut != nil && !full && !json.Valid(item) {
-			break
-		}
 		result, ok := readBulkResult(item)
-		if !ok && cut == nil {
-			return a, errors.New("an item does not have exactly one result")
-		}
 		if !ok {
-			break
+			return a, errors.New("an item does not have exactly one result")
 		}
 		if a.results = append(a.results, result); len(a.results) == most {
 			break
 		}
 	}
-	return a, cut
+	return a, nil
 }
 
 // readBulkResult reads an item: an object with the operation as its one member.
@@ -191,18 +174,4 @@ func wholeNumber(v rawjson.Value) int64 {
 		return 0
 	}
 	return int64(f)
-}
-
-// whyInvalid says of a body that is not JSON what is wrong: errCutOff when only
-// its end is missing.
-func whyInvalid(body []byte) error {
-	d := json.NewDecoder(bytes.NewReader(body))
-	err := d.Decode(&json.RawMessage{})
-	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errCutOff
-	case err == nil:
-		return fmt.Errorf("more follows its end, at byte %d", d.InputOffset())
-	}
-	return err
 }

@@ -184,7 +184,6 @@ func TestBulkAnswer(t *testing.T) {
 	const unfiltered = `{"took":30,"errors":true,"ingest_took":1,"items":[` +
 		`{"create":{"_index":"d","_id":"q-1","_version":1,"result":"created","_shards":{"total":2,"successful":1,"failed":0},"_seq_no":0,"_primary_term":1,"status":201}},` +
 		`{"create":{"_index":"d","_id":"q-2","status":400,"error":{"type":"mapper_parsing_exception","reason":"r","index_uuid":"u","shard":"0"}}}]}`
-	long := mapping + "," + strings.Repeat(`{"create":{"status":201,"x":"`+strings.Repeat("x", 4000)+`"}},`, 1100)
 	for name, test := range map[string]struct {
 		answer string
 		items  int // of the batch
@@ -195,21 +194,14 @@ func TestBulkAnswer(t *testing.T) {
 		"no errors":               {`{"errors":false,"items":[` + created + `]}`, 1, 0, nil, nil},
 		"no errors, not filtered": {`{"took":3,"errors":false,"items":[{"create":{"_id":"a","status":201}}]}`, 1, 0, nil, nil},
 		"no errors, errors last":  {`{"items":[` + created + `],"took":3,"errors":false}`, 1, 0, nil, nil},
-		"no errors, cut off":      {`{"took":3,"errors":false,"items":[{"cre`, 9, sinks.Transient, nil, []string{"incomplete"}},
+		"no errors, cut off":      {`{"took":3,"errors":false,"items":[{"cre`, 9, sinks.Misconfigured, nil, []string{"unexpected end"}},
 		"not filtered":            {unfiltered, 2, sinks.Rejected, []int{1}, []string{"mapper_parsing_exception"}},
-
-		"cut off after a refusal":         {`{"errors":true,"items":[` + created + "," + mapping + "," + created + `,{"cre`, 9, sinks.Rejected, []int{1}, []string{"1 of 3"}},
-		"cut off after a block":           {`{"errors":true,"items":[` + blocked + `,{"cre`, 9, sinks.Misconfigured, nil, []string{"cluster_block"}},
-		"cut off before a refusal":        {`{"errors":true,"items":[` + created + `,{"cre`, 9, sinks.Transient, nil, []string{"incomplete"}},
-		"too long, a refusal at its head": {(`{"errors":true,"items":[` + long)[:maxBulkAnswer], 2000, sinks.Rejected, []int{0}, nil},
-		"too long":                        {(`{"errors":true,"items":[` + long[len(mapping)+1:])[:maxBulkAnswer], 2000, sinks.Rejected, nil, []string{"send fewer records"}},
-		"too long for one record":         {(`{"errors":true,"items":[{"create":{"status":400,"x":"` + strings.Repeat("x", maxBulkAnswer))[:maxBulkAnswer], 1, sinks.Rejected, []int{0}, []string{"1 of 1"}},
 
 		"fewer results":              {string(answerOf(mapping)), 2, sinks.Rejected, nil, []string{"1 results for 2 records"}},
 		"more results":               {string(answerOf(mapping, mapping)), 1, sinks.Transient, nil, []string{"2 results for 1 records"}},
 		"no results":                 {`{"errors":true}`, 2, sinks.Rejected, nil, []string{"0 results for 2 records"}},
 		"no results for one":         {`{"errors":true,"items":[]}`, 1, sinks.Rejected, nil, []string{"0 results for 1 records"}},
-		"empty":                      {"", 1, sinks.Transient, nil, []string{"incomplete"}},
+		"empty":                      {"", 1, sinks.Misconfigured, nil, []string{"unexpected end"}},
 		"text":                       {"OK", 1, sinks.Misconfigured, nil, []string{"must end in /_bulk"}},
 		"page":                       {"<html>", 1, sinks.Misconfigured, nil, []string{"must end in /_bulk"}},
 		"another object":             {`{"acknowledged":true}`, 1, sinks.Misconfigured, nil, []string{`"errors"`, "must end in /_bulk"}},

@@ -34,14 +34,10 @@ type Encoding interface {
 	// the destination must not get.
 	Append(dst []byte, b sinks.Batch) ([]byte, error)
 
-	// Verbatim returns what Append would append, if b already holds these bytes, and
-	// else nil. The bytes belong to b.
-	Verbatim(b sinks.Batch) []byte
-
 	// Judge reads the answer to b: one with status 2xx (that Acceptance allows, where AnswerDecides), or with a status that Status calls Rejected.
-	// body is its first MaxAnswer bytes, or as many as could be read. Nil means that the answer, if it
-	// is whole, refuses no item. Otherwise Judge returns a *sinks.Failure of any kind, with Items and
-	// Each if the answer names items. A rejection holds whether or not the answer is whole. Quotes in
+	// body is the whole answer where AnswerDecides. Nil means that it
+	// refuses no item. Otherwise Judge returns a *sinks.Failure of any kind, with Items and
+	// Each if the answer names items. Quotes in
 	// the failure are printable, bounded and on one line, but may hold anything that was sent, secrets
 	// included.
 	Judge(status int, body []byte, b sinks.Batch) error

@@ -1,7 +1,6 @@
 package encoding
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	collogs "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
@@ -134,10 +132,6 @@ var decoders = map[string]func(body string) ([]string, error){
 		var req collogs.ExportLogsServiceRequest
 		return otlpBodies(&req, proto.Unmarshal([]byte(body), &req))
 	},
-	"otlp as JSON": func(body string) ([]string, error) {
-		var req collogs.ExportLogsServiceRequest
-		return otlpBodies(&req, protojson.Unmarshal([]byte(body), &req))
-	},
 	lokiName: func(body string) ([]string, error) {
 		var push struct {
 			Streams []struct{ Values [][]json.RawMessage }
@@ -187,9 +181,9 @@ func rawMembers(body, name string) ([]string, error) {
 	return records, err
 }
 
-// every returns each encoding with its defaults, and each of its formats.
+// every returns each encoding with its defaults.
 func every(t testing.TB) map[string]Encoding {
-	all := map[string]Encoding{"otlp as JSON": mustNew(t, otlpName, Config{OTLP: &OTLP{Format: OTLPJSON}})}
+	all := map[string]Encoding{}
 	for _, name := range Names {
 		all[name] = mustNew(t, name, Config{})
 	}
@@ -239,18 +233,6 @@ func TestAppendAppends(t *testing.T) {
 	}
 }
 
-func TestAppendReusesItsBuffer(t *testing.T) {
-	b := batch(exact...)
-	for name, e := range every(t) {
-		buf := []byte(body(t, e, b))
-		got := testing.AllocsPerRun(20, func() { buf, _ = e.Append(buf[:0], b) })
-		// The list of the sources; what is unescaped is not in these records.
-		if most := 2.0; got > most {
-			t.Errorf("%s: Append takes %v allocations for %d records, want at most %v", name, got, len(b.Items), most)
-		}
-	}
-}
-
 func TestAnyAnswerOfPlainReceivers(t *testing.T) {
 	for _, name := range []string{ndjsonName, jsonArrayName, cloudEventsName, lokiName} {
 		e := mustNew(t, name, Config{})
@@ -273,7 +255,6 @@ func TestRequest(t *testing.T) {
 		jsonArrayName:         {"application/json", "Bearer"},
 		cloudEventsName:       {"application/cloudevents-batch+json; charset=UTF-8", "Bearer"},
 		otlpName:              {"application/x-protobuf", "Bearer"},
-		"otlp as JSON":        {"application/json", "Bearer"},
 		splunkHECName:         {"application/json", "Splunk"},
 		elasticsearchBulkName: {"application/x-ndjson", "Bearer"},
 		lokiName:              {"application/json", "Bearer"},
@@ -311,12 +292,12 @@ func TestValidate(t *testing.T) {
 		"unknown":          {"xml", Config{}, []string{`encoding: must be ndjson, jsonArray, cloudEvents, otlp, splunkHEC, elasticsearchBulk or loki, not "xml"`}},
 		"another's":        {ndjsonName, Config{Loki: &Loki{}}, []string{"loki: has no effect without encoding: loki: set it, or remove this section"}},
 		"empty sections":   {lokiName, Config{Loki: &Loki{}}, nil},
-		"everything wrong": {"loki", Config{OTLP: &OTLP{Format: "XML"}, Loki: &Loki{Labels: map[string]string{"source": "a"}}}, []string{"otlp: has no effect without encoding: otlp: set it, or remove this section", `otlp.format: must be Protobuf or JSON, not "XML"`, "loki.labels: must not have source: docket sets it"}},
+		"everything wrong": {"loki", Config{OTLP: &OTLP{TimeFields: []string{"a..b"}}, Loki: &Loki{Labels: map[string]string{"source": "a"}}}, []string{"otlp: has no effect without encoding: otlp: set it, or remove this section", "otlp.timeFields[0]: must be field names joined by dots, such as object.kind", "loki.labels: must not have source: docket sets it"}},
 
 		"CloudEvents":        {cloudEventsName, Config{CloudEvents: &CloudEvents{Type: "com.example", Source: "https://example.com/a?b#c"}}, nil},
 		"CloudEvents' texts": {cloudEventsName, Config{CloudEvents: &CloudEvents{Type: "a\nb", Source: "a b"}}, []string{"cloudEvents.type: must not hold control characters", "cloudEvents.source: must be a URI reference, such as https://example.com/cluster-a or cluster-a/docket"}},
 
-		"OTLP":            {otlpName, Config{OTLP: &OTLP{Format: OTLPJSON, Resource: map[string]string{"k8s.cluster.name": "a"}, TimeFields: []string{"a.b"}, SeverityFields: []string{"c"}}}, nil},
+		"OTLP":            {otlpName, Config{OTLP: &OTLP{Resource: map[string]string{"k8s.cluster.name": "a"}, TimeFields: []string{"a.b"}, SeverityFields: []string{"c"}}}, nil},
 		"OTLP's fields":   {otlpName, Config{OTLP: &OTLP{TimeFields: []string{"a", "a..b"}, SeverityFields: []string{"a.*", "#", "@this"}}}, []string{"otlp.timeFields[1]: must be field names joined by dots, such as object.kind", "otlp.severityFields[0]: must be field names joined by dots, such as object.kind", "otlp.severityFields[1]: must be field names joined by dots, such as object.kind", "otlp.severityFields[2]: must be field names joined by dots, such as object.kind"}},
 		"OTLP's resource": {otlpName, Config{OTLP: &OTLP{Resource: map[string]string{"": "a", "b": "\x00"}}}, []string{`otlp.resource: names and values must not be empty or hold control characters: ""`, `otlp.resource: names and values must not be empty or hold control characters: "b"`}},
 
@@ -348,7 +329,7 @@ func TestValidate(t *testing.T) {
 func TestConfigKeys(t *testing.T) {
 	const text = `
 cloudEvents: {type: a, source: b}
-otlp: {format: JSON, resource: {a: b}, timeFields: [a], severityFields: [b]}
+otlp: {resource: {a: b}, timeFields: [a], severityFields: [b]}
 splunkHEC: {index: a, host: b, source: c, sourcetype: d, timeFields: [e]}
 elasticsearchBulk: {index: a, op: index}
 loki: {labels: {a: b}, queueLabel: true}
@@ -364,7 +345,7 @@ loki: {labels: {a: b}, queueLabel: true}
 	}
 	doc, _ = config.Parse(again)
 	var same Config
-	if p := doc.Decode(&same); p != nil || same.OTLP.Format != OTLPJSON || same.ElasticsearchBulk.Op != BulkIndex || !same.Loki.QueueLabel || same.SplunkHEC.SourceType != "d" {
+	if p := doc.Decode(&same); p != nil || same.OTLP.Resource["a"] != "b" || same.ElasticsearchBulk.Op != BulkIndex || !same.Loki.QueueLabel || same.SplunkHEC.SourceType != "d" {
 		t.Errorf("got %+v (%v) after a round trip, want %+v", same, p, got)
 	}
 }
@@ -391,23 +372,6 @@ func BenchmarkAppend(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(batch.Items)), "ns/record")
 		})
 	}
-}
-
-// A record is text that json has validated, so that any text will do.
-func FuzzString(f *testing.F) {
-	for _, record := range exact {
-		f.Add(record)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		text = strings.ToValidUTF8(text, "")
-		var got string
-		if err := json.Unmarshal(appendString(nil, text), &got); err != nil || got != text {
-			t.Errorf("appendString(%q) reads as %q, %v", text, got, err)
-		}
-		if !bytes.Equal(appendString(nil, text), appendString(nil, []byte(text))) {
-			t.Errorf("appendString(%q) is another for bytes", text)
-		}
-	})
 }
 
 func TestQuote(t *testing.T) {

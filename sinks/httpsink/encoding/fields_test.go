@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	logs "go.opentelemetry.io/proto/slim/otlp/logs/v1"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/sinks"
 )
@@ -17,15 +20,15 @@ func TestNormalizedFields(t *testing.T) {
 		unknown = `{"normalized":{"decision":"deny","when":"2026-01-05T10:04:08Z"},"decision":"allow","at":"2026-01-05T10:04:09Z"}`
 	)
 	e := newOTLP(OTLP{TimeFields: []string{"normalized.when", "at"}, SeverityFields: []string{"normalized.decision", "decision"}})
-	for record, want := range map[string]logRecord{
-		log:     {made: nanos("2026-01-05T10:04:07.5Z"), severity: severityWarn, text: "warn"},
-		opa:     {made: nanos("2026-01-05T10:04:08Z"), severity: severityError, text: "deny"},
-		unknown: {made: nanos("2026-01-05T10:04:09Z"), severity: severityInfo, text: "allow"},
+	for record, want := range map[string]*logs.LogRecord{
+		log:     {TimeUnixNano: nanos("2026-01-05T10:04:07.5Z"), SeverityNumber: logs.SeverityNumber_SEVERITY_NUMBER_WARN, SeverityText: "warn"},
+		opa:     {TimeUnixNano: nanos("2026-01-05T10:04:08Z"), SeverityNumber: logs.SeverityNumber_SEVERITY_NUMBER_ERROR, SeverityText: "deny"},
+		unknown: {TimeUnixNano: nanos("2026-01-05T10:04:09Z"), SeverityNumber: logs.SeverityNumber_SEVERITY_NUMBER_INFO, SeverityText: "allow"},
 		`{}`:    {},
 	} {
-		want.observed = nanos("2026-01-05T10:05:00Z")
-		got := e.describe(&sinks.Item{Record: []byte(record), Received: time.Unix(0, int64(want.observed))})
-		if got != want {
+		want.ObservedTimeUnixNano = nanos("2026-01-05T10:05:00Z")
+		got := e.logRecord(&sinks.Batch{Items: []sinks.Item{{Record: []byte(record), Received: time.Unix(0, int64(want.ObservedTimeUnixNano))}}}, 0)
+		if got.Body, got.Attributes = nil, nil; !proto.Equal(got, want) {
 			t.Errorf("%s:\ngot  %+v\nwant %+v", record, got, want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -82,7 +83,7 @@ func newLoki(c Loki) *loki {
 		e.open = append(e.open, '"')
 		e.open = append(e.open, name...)
 		e.open = append(e.open, '"', ':')
-		e.open = appendString(e.open, labels[name])
+		e.open = rawjson.AppendString(e.open, labels[name])
 		e.open = append(e.open, ',')
 	}
 	return e
@@ -116,7 +117,7 @@ func sourcesOf(b *sinks.Batch) []string {
 func (e *loki) appendStream(dst []byte, b *sinks.Batch, source string) []byte {
 	dst = append(dst, e.open...)
 	dst = append(dst, `"source":`...)
-	dst = appendString(dst, source)
+	dst = rawjson.AppendString(dst, source)
 	if e.queueLabel {
 		dst = appendMember(dst, queueLabel, b.Queue)
 	}
@@ -137,7 +138,7 @@ func appendLine(dst []byte, b *sinks.Batch, i int) []byte {
 	dst = append(dst, '[', '"')
 	dst = strconv.AppendInt(dst, lineTime(it), 10)
 	dst = append(dst, '"', ',')
-	dst = appendString(dst, it.Record)
+	dst = rawjson.AppendString(dst, string(it.Record))
 	dst = append(dst, `,{"docket_id":"`...)
 	dst = appendID(dst, b, i)
 	dst = append(dst, '"')

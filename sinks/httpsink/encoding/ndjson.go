@@ -11,9 +11,6 @@ func newNDJSON() *ndjson {
 	return &ndjson{traits{contentType: "application/x-ndjson", acceptance: acceptsPlain}}
 }
 
-// Verbatim implements Encoding.
-func (*ndjson) Verbatim(b sinks.Batch) []byte { return b.Lines }
-
 // Append implements Encoding.
 func (*ndjson) Append(dst []byte, b sinks.Batch) ([]byte, error) {
 	for i := range b.Items {

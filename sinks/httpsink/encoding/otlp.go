@@ -1,30 +1,24 @@
 package encoding
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	collogs "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
+	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
+	logs "go.opentelemetry.io/proto/slim/otlp/logs/v1"
+	resource "go.opentelemetry.io/proto/slim/otlp/resource/v1"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/sinks"
 )
 
-// OTLPFormat is how OTLP is written.
-type OTLPFormat string
-
-// The formats of OTLP.
-const (
-	OTLPProtobuf OTLPFormat = "Protobuf"
-	OTLPJSON     OTLPFormat = "JSON"
-)
-
 // OTLP has the options of the encoding otlp.
 type OTLP struct {
-	// Format is Protobuf, the default, or JSON.
-	Format OTLPFormat `yaml:"format"`
 	// Resource holds the attributes of the resource. service.name is docket unless
 	// it is among them.
 	Resource map[string]string `yaml:"resource"`
@@ -55,13 +49,17 @@ func (c *OTLP) validate() config.Problems {
 // Rules implements config.Ruled.
 func (OTLP) Rules() []config.Rule {
 	return []config.Rule{
-		config.OneOf("format", OTLPProtobuf, OTLPJSON).When(config.Set("format")),
 		config.Each("timeFields", fieldPath, fieldPattern),
 		config.Each("severityFields", fieldPath, fieldPattern),
 	}
 }
 
-// otlp is the OpenTelemetry protocol over HTTP, version 1, for logs (/v1/logs).
+// FormerKeys implements config.Reduced.
+func (OTLP) FormerKeys() map[string]string {
+	return map[string]string{"format": "docket writes OTLP as protobuf alone, which every receiver of OTLP over HTTP takes: remove it"}
+}
+
+// otlp is the OpenTelemetry protocol over HTTP, version 1, in protobuf, for logs (/v1/logs).
 // Each record is one LogRecord of one scope "docket":
 //
 //	body                    the record as a string, byte for byte: a list of keys and values would
@@ -84,72 +82,40 @@ func (OTLP) Rules() []config.Rule {
 // https://github.com/open-telemetry/opentelemetry-proto/blob/v1.9.0/opentelemetry/proto/logs/v1/logs.proto
 type otlp struct {
 	traits
-	writer         otlpWriter
+	resource       *resource.Resource
 	timeFields     []string
 	severityFields []string
 }
 
-// otlpWriter is one of the two ways to write OTLP.
-type otlpWriter interface {
-	// appendRequest appends a request of the log records of b, which has some.
-	appendRequest(dst []byte, b *sinks.Batch, describe func(*sinks.Item) logRecord) []byte
-	// readAnswer reads the body of a 2xx answer. Of one that is cut off it returns
-	// what stands in front of the cut, and errCutOff.
-	readAnswer(body []byte) (partialSuccess, error)
-}
-
-// logRecord is what a LogRecord says beside its body and the names of its item.
-type logRecord struct {
-	made     uint64 // nanoseconds since 1970; 0: not known
-	observed uint64
-	severity severity
-	text     string // of the severity, in the record's words
-}
-
-// severity is a SeverityNumber of OTLP.
-type severity uint8
-
-const (
-	severityNone  severity = 0
-	severityInfo  severity = 9
-	severityWarn  severity = 13
-	severityError severity = 17
-)
-
 // severityOf ranks decisions for a reader of logs: those that changed nothing, warnings,
 // refusals and failures.
-func severityOf(text string) severity {
+func severityOf(text string) logs.SeverityNumber {
 	switch text {
 	case "allow", "dryrun":
-		return severityInfo
+		return logs.SeverityNumber_SEVERITY_NUMBER_INFO
 	case "warn":
-		return severityWarn
+		return logs.SeverityNumber_SEVERITY_NUMBER_WARN
 	case "deny", "error":
-		return severityError
+		return logs.SeverityNumber_SEVERITY_NUMBER_ERROR
 	}
-	return severityNone
+	return logs.SeverityNumber_SEVERITY_NUMBER_UNSPECIFIED
 }
 
-// partialSuccess is what an answer says of a request that was taken.
-type partialSuccess struct {
-	rejected int64
-	message  string
-}
-
-const scopeName = "docket"
-
-// maxOTLPAnswer is room for a message that quotes a long record that it refuses.
+// maxOTLPAnswer is room for a message that quotes a record that it refuses.
 const maxOTLPAnswer = 1 << 20
 
 // maxSeverityText is more than any decision of a policy engine has. What a record
 // says at length stands in the body.
 const maxSeverityText = 32
 
+const otlpType = "application/x-protobuf"
+
 func newOTLP(c OTLP) *otlp {
-	resource := map[string]string{"service.name": "docket"}
-	maps.Copy(resource, c.Resource)
+	attributes := map[string]string{"service.name": "docket"}
+	maps.Copy(attributes, c.Resource)
 	e := &otlp{
-		traits:         traits{maxAnswer: maxOTLPAnswer, answerDecides: true},
+		traits:         traits{contentType: otlpType, maxAnswer: maxOTLPAnswer, acceptance: Acceptance{Statuses: acceptsOK.Statuses, Type: otlpType}, answerDecides: true},
+		resource:       &resource.Resource{},
 		timeFields:     c.TimeFields,
 		severityFields: c.SeverityFields,
 	}
@@ -159,12 +125,9 @@ func newOTLP(c OTLP) *otlp {
 	if len(e.severityFields) == 0 {
 		e.severityFields = []string{"decision", "enforcementAction"}
 	}
-	if c.Format == OTLPJSON {
-		e.contentType, e.writer = "application/json", newOTLPJSON(resource)
-	} else {
-		e.contentType, e.writer = "application/x-protobuf", newOTLPProtobuf(resource)
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
+		e.resource.Attributes = append(e.resource.Attributes, textAttribute(name, attributes[name]))
 	}
-	e.acceptance = Acceptance{Statuses: acceptsOK.Statuses, Type: e.contentType}
 	return e
 }
 
@@ -173,40 +136,70 @@ func (e *otlp) Append(dst []byte, b sinks.Batch) ([]byte, error) {
 	if len(b.Items) == 0 {
 		return dst, nil
 	}
-	return e.writer.appendRequest(dst, &b, e.describe), nil
+	scope := &logs.ScopeLogs{Scope: &common.InstrumentationScope{Name: "docket"}, LogRecords: make([]*logs.LogRecord, len(b.Items))}
+	for i := range b.Items {
+		scope.LogRecords[i] = e.logRecord(&b, i)
+	}
+	return proto.MarshalOptions{}.MarshalAppend(dst, &collogs.ExportLogsServiceRequest{
+		ResourceLogs: []*logs.ResourceLogs{{Resource: e.resource, ScopeLogs: []*logs.ScopeLogs{scope}}},
+	})
 }
 
-func (e *otlp) describe(it *sinks.Item) logRecord {
-	r := logRecord{observed: uint64(it.Received.UnixNano()), text: textOf(it.Record, e.severityFields)}
-	r.severity = severityOf(r.text)
-	if len(r.text) > maxSeverityText {
-		r.text = strings.ToValidUTF8(r.text[:maxSeverityText], "")
+func (e *otlp) logRecord(b *sinks.Batch, i int) *logs.LogRecord {
+	it, id := &b.Items[i], b.ID(i)
+	text := textOf(it.Record, e.severityFields)
+	l := &logs.LogRecord{
+		ObservedTimeUnixNano: uint64(it.Received.UnixNano()),
+		SeverityNumber:       severityOf(text),
+		SeverityText:         text,
+		Body:                 textValue(string(it.Record)),
+		Attributes: []*common.KeyValue{
+			textAttribute("log.record.uid", id),
+			textAttribute("docket.id", id),
+			{Key: "docket.seq", Value: &common.AnyValue{Value: &common.AnyValue_IntValue{IntValue: int64(it.Seq)}}},
+			textAttribute("docket.source", it.Source),
+		},
+	}
+	if len(text) > maxSeverityText {
+		l.SeverityText = strings.ToValidUTF8(text[:maxSeverityText], "")
 	}
 	if made, ok := timeOf(it.Record, e.timeFields); ok {
-		r.made = uint64(made.UnixNano())
+		l.TimeUnixNano = uint64(made.UnixNano())
 	}
-	return r
+	if it.Producer != "" {
+		l.Attributes = append(l.Attributes, textAttribute("docket.producer", it.Producer))
+	}
+	if it.Late != sinks.OnTime {
+		l.Attributes = append(l.Attributes, textAttribute("docket.late", string(it.Late)))
+	}
+	return l
+}
+
+func textAttribute(name, text string) *common.KeyValue {
+	return &common.KeyValue{Key: name, Value: textValue(text)}
+}
+
+func textValue(text string) *common.AnyValue {
+	return &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: text}}
 }
 
 // Judge implements Encoding.
 func (e *otlp) Judge(status int, body []byte, b sinks.Batch) error {
-	answer, err := e.writer.readAnswer(body)
-	switch {
-	case answer.rejected > 0: // whatever is missing of the message
-	case errors.Is(err, errCutOff) && len(body) >= e.maxAnswer:
-		return rejected(fmt.Errorf("the answer is longer than %d bytes: such a long message quotes a rejected record", e.maxAnswer))
-	case err != nil:
+	var response collogs.ExportLogsServiceResponse
+	if err := proto.Unmarshal(body, &response); err != nil {
 		return sinks.Failf(sinks.Misconfigured, "the answer is not from an OTLP receiver: %w: http.url must end in /v1/logs", err)
-	default:
+	}
+	answer := response.GetPartialSuccess()
+	if answer.GetRejectedLogRecords() <= 0 {
 		return nil // a message without a number is a warning
 	}
-	message := sinks.AnswerText(answer.message)
+	message := sinks.AnswerText(answer.GetErrorMessage())
 	f := &sinks.Failure{
 		Kind: sinks.Rejected,
 		Said: sinks.Answer{Status: strconv.Itoa(status), Text: message},
-		Err:  fmt.Errorf("%d of %d log records rejected: %s", answer.rejected, len(b.Items), message),
+		Err:  fmt.Errorf("%d of %d log records rejected: %s", answer.GetRejectedLogRecords(), len(b.Items), message),
 	}
-	if answer.rejected >= int64(len(b.Items)) {
+	if answer.GetRejectedLogRecords() >= int64(len(b.Items)) {
 		for i := range b.Items {
 			f.Items = append(f.Items, i)
 		}

@@ -2,8 +2,6 @@ package encoding
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -53,18 +51,15 @@ func request(b sinks.Batch, attributes []*common.KeyValue, describe func(i int, 
 	}}}
 }
 
-// wantRequest compares both formats with want, by the published messages.
+// wantRequest compares what is written with want.
 func wantRequest(t *testing.T, c OTLP, b sinks.Batch, want *collogs.ExportLogsServiceRequest) {
 	t.Helper()
-	for format, read := range map[OTLPFormat]func([]byte, proto.Message) error{OTLPProtobuf: proto.Unmarshal, OTLPJSON: protojson.Unmarshal} {
-		c.Format = format
-		var got collogs.ExportLogsServiceRequest
-		if err := read([]byte(body(t, mustNew(t, otlpName, Config{OTLP: &c}), b)), &got); err != nil {
-			t.Fatalf("%s: %v", format, err)
-		}
-		if !proto.Equal(&got, want) {
-			t.Errorf("%s: got\n%s\nwant\n%s", format, protojson.Format(&got), protojson.Format(want))
-		}
+	var got collogs.ExportLogsServiceRequest
+	if err := proto.Unmarshal([]byte(body(t, mustNew(t, otlpName, Config{OTLP: &c}), b)), &got); err != nil {
+		t.Fatal(err)
+	}
+	if !proto.Equal(&got, want) {
+		t.Errorf("got\n%s\nwant\n%s", protojson.Format(&got), protojson.Format(want))
 	}
 }
 
@@ -102,120 +97,51 @@ func TestOTLPOptions(t *testing.T) {
 	}))
 }
 
-// As many bytes as the library would write: no length is longer than it must be.
-func TestOTLPProtobufIsCompact(t *testing.T) {
-	for _, n := range []int{1, 2, 30, 500} {
-		b := many(n)
-		b.Items[0].Record = fmt.Appendf(nil, `{"a":"%0*d"}`, n*40, 0) // lengths of one to three bytes
-		got := body(t, mustNew(t, otlpName, Config{}), b)
-		want := proto.Size(request(b, []*common.KeyValue{text("service.name", "docket")}, func(int, *logs.LogRecord) {}))
-		if len(got) != want {
-			t.Errorf("%d records: got %d bytes, want %d", n, len(got), want)
-		}
-	}
-}
-
 func TestOTLPPartialSuccess(t *testing.T) {
-	for _, format := range []OTLPFormat{OTLPProtobuf, OTLPJSON} {
-		e := mustNew(t, otlpName, Config{OTLP: &OTLP{Format: format}})
-		write := map[OTLPFormat]func(proto.Message) ([]byte, error){OTLPProtobuf: proto.Marshal, OTLPJSON: protojson.Marshal}[format]
-		for name, test := range map[string]struct {
-			partial *collogs.ExportLogsPartialSuccess
-			items   []int // of a failure
-			fails   bool
-		}{
-			"none":           {nil, nil, false},
-			"empty":          {&collogs.ExportLogsPartialSuccess{}, nil, false},
-			"warning":        {&collogs.ExportLogsPartialSuccess{ErrorMessage: "soon to be removed"}, nil, false},
-			"some":           {&collogs.ExportLogsPartialSuccess{RejectedLogRecords: 2, ErrorMessage: "too\nold"}, nil, true},
-			"all":            {&collogs.ExportLogsPartialSuccess{RejectedLogRecords: 3, ErrorMessage: "too\nold"}, []int{0, 1, 2}, true},
-			"more than sent": {&collogs.ExportLogsPartialSuccess{RejectedLogRecords: 9, ErrorMessage: "too\nold"}, []int{0, 1, 2}, true},
-			"negative":       {&collogs.ExportLogsPartialSuccess{RejectedLogRecords: -1}, nil, false},
-		} {
-			t.Run(string(format)+"/"+name, func(t *testing.T) {
-				answer, err := write(&collogs.ExportLogsServiceResponse{PartialSuccess: test.partial})
+	e := mustNew(t, otlpName, Config{})
+	for name, test := range map[string]struct {
+		partial *collogs.ExportLogsPartialSuccess
+		items   []int // of a failure
+		fails   bool
+	}{
+		"none":           {nil, nil, false},
+		"empty":          {&collogs.ExportLogsPartialSuccess{}, nil, false},
+		"warning":        {&collogs.ExportLogsPartialSuccess{ErrorMessage: "soon to be removed"}, nil, false},
+		"some":           {&collogs.ExportLogsPartialSuccess{RejectedLogRecords: 2, ErrorMessage: "too\nold"}, nil, true},
+		"all":            {&collogs.ExportLogsPartialSuccess{RejectedLogRecords: 3, ErrorMessage: "too\nold"}, []int{0, 1, 2}, true},
+		"more than sent": {&collogs.ExportLogsPartialSuccess{RejectedLogRecords: 9, ErrorMessage: "too\nold"}, []int{0, 1, 2}, true},
+		"negative":       {&collogs.ExportLogsPartialSuccess{RejectedLogRecords: -1}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer, err := proto.Marshal(&collogs.ExportLogsServiceResponse{PartialSuccess: test.partial})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = e.Judge(200, answer, many(3))
+			if !test.fails {
 				if err != nil {
-					t.Fatal(err)
+					t.Errorf("Judge = %v, want nil", err)
 				}
-				err = e.Judge(200, answer, many(3))
-				if !test.fails {
-					if err != nil {
-						t.Errorf("Judge = %v, want nil", err)
-					}
-					return
-				}
-				f := failureOf(t, err, sinks.Rejected, "of 3 log records rejected: too old")
-				if !slices.Equal(f.Items, test.items) {
-					t.Errorf("got the items %v, want %v", f.Items, test.items)
-				}
-				if want := (sinks.Answer{Status: "200", Text: "too old"}); f.Answer(0) != want {
-					t.Errorf("got the answer %v, want %v", f.Answer(0), want)
-				}
-			})
-		}
+				return
+			}
+			f := failureOf(t, err, sinks.Rejected, "of 3 log records rejected: too old")
+			if !slices.Equal(f.Items, test.items) {
+				t.Errorf("got the items %v, want %v", f.Items, test.items)
+			}
+			if want := (sinks.Answer{Status: "200", Text: "too old"}); f.Answer(0) != want {
+				t.Errorf("got the answer %v, want %v", f.Answer(0), want)
+			}
+		})
 	}
 }
 
 func TestOTLPAnswersOfOthers(t *testing.T) {
-	for format, answers := range map[OTLPFormat]map[string]bool{ // true: accepted
-		OTLPProtobuf: {"": true, "{}": false, `{"partialSuccess":{"rejectedLogRecords":0}}`: false, "<html>": false, "OK\n": false, "{": false},
-		OTLPJSON:     {"": false, "{}": true, " { }\n": true, `{"status":"ok"}`: false, `{"partialSuccess":null}`: true, `{"partialSuccess":{"rejectedLogRecords":null}}`: true, "<html>": false, `"OK"`: false, `{"partialSuccess":{"rejectedLogRecords":"many"}}`: false, `{"partialSuccess":1}`: false},
-	} {
-		e := mustNew(t, otlpName, Config{OTLP: &OTLP{Format: format}})
-		for answer, accepted := range answers {
-			t.Run(fmt.Sprintf("%s/%q", format, answer), func(t *testing.T) {
-				err := e.Judge(200, []byte(answer), many(1))
-				if accepted && err != nil {
-					t.Errorf("Judge = %v, want nil", err)
-				}
-				if !accepted {
-					failureOf(t, err, sinks.Misconfigured, "/v1/logs")
-				}
-			})
-		}
+	e := mustNew(t, otlpName, Config{})
+	if err := e.Judge(200, nil, many(1)); err != nil {
+		t.Errorf("Judge of an empty answer = %v, want nil", err)
 	}
-}
-
-// A message may quote the record, which may be longer than what is read of an
-// answer. The number beside it still counts.
-func TestOTLPAnswerCutOff(t *testing.T) {
-	const room = 1000
-	long := strings.Repeat("x", room)
-	protobuf := func(p *collogs.ExportLogsPartialSuccess) string {
-		answer, err := proto.Marshal(&collogs.ExportLogsServiceResponse{PartialSuccess: p})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(answer)
-	}
-	for name, test := range map[string]struct {
-		format OTLPFormat
-		answer string
-		read   int // bytes of the answer
-		kind   sinks.Kind
-		words  string
-		items  []int
-	}{
-		"protobuf, some":                {OTLPProtobuf, protobuf(&collogs.ExportLogsPartialSuccess{RejectedLogRecords: 1, ErrorMessage: long}), room, sinks.Rejected, "1 of 2 log records rejected: xxx", nil},
-		"protobuf, all":                 {OTLPProtobuf, protobuf(&collogs.ExportLogsPartialSuccess{RejectedLogRecords: 2, ErrorMessage: long}), room, sinks.Rejected, "2 of 2 log records rejected: xxx", []int{0, 1}},
-		"protobuf, number not known":    {OTLPProtobuf, protobuf(&collogs.ExportLogsPartialSuccess{ErrorMessage: long}), room, sinks.Rejected, "longer than", nil},
-		"protobuf, broken off":          {OTLPProtobuf, protobuf(&collogs.ExportLogsPartialSuccess{RejectedLogRecords: 1, ErrorMessage: "too old"}), 8, sinks.Rejected, "1 of 2 log records rejected: to", nil},
-		"protobuf, broken off too soon": {OTLPProtobuf, protobuf(&collogs.ExportLogsPartialSuccess{ErrorMessage: "too old"}), 8, sinks.Misconfigured, "incomplete", nil},
-		"JSON, some":                    {OTLPJSON, `{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"` + long, room, sinks.Rejected, "1 of 2 log records rejected: xxx", nil},
-		"JSON, all":                     {OTLPJSON, `{"partialSuccess":{"rejectedLogRecords":2,"errorMessage":"` + long, room, sinks.Rejected, "2 of 2 log records rejected: xxx", []int{0, 1}},
-		"JSON, number last":             {OTLPJSON, `{"partialSuccess":{"errorMessage":"` + long, room, sinks.Rejected, "longer than", nil},
-		"JSON, broken off":              {OTLPJSON, `{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"to`, 62, sinks.Rejected, "1 of 2 log records rejected: to", nil},
-		"JSON to protobuf":              {OTLPProtobuf, `{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"` + long, room, sinks.Misconfigured, "/v1/logs", nil},
-		"a long page":                   {OTLPProtobuf, "<html>" + long, room, sinks.Misconfigured, "/v1/logs", nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := newOTLP(OTLP{Format: test.format})
-			e.maxAnswer = room
-			f := failureOf(t, e.Judge(200, []byte(test.answer[:test.read]), many(2)), test.kind, test.words)
-			if !slices.Equal(f.Items, test.items) {
-				t.Errorf("got the items %v, want %v", f.Items, test.items)
-			}
-		})
+	for _, answer := range []string{"{}", `{"partialSuccess":{"rejectedLogRecords":0}}`, "<html>", "OK\n", "{"} {
+		failureOf(t, e.Judge(200, []byte(answer), many(1)), sinks.Misconfigured, "/v1/logs")
 	}
 }
 
@@ -234,43 +160,16 @@ func TestOTLPSeverityIsShort(t *testing.T) {
 	}
 }
 
-// Both readers agree with the library on what it can read.
 func FuzzOTLPAnswer(f *testing.F) {
 	for _, p := range []*collogs.ExportLogsPartialSuccess{nil, {}, {RejectedLogRecords: 2, ErrorMessage: "too old"}, {RejectedLogRecords: -2}} {
 		answer, err := proto.Marshal(&collogs.ExportLogsServiceResponse{PartialSuccess: p})
-		asJSON, err2 := protojson.Marshal(&collogs.ExportLogsServiceResponse{PartialSuccess: p})
-		if err := errors.Join(err, err2); err != nil {
+		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(answer)
-		f.Add(asJSON)
 	}
-	protobuf, asJSON := mustNew(f, otlpName, Config{}), mustNew(f, otlpName, Config{OTLP: &OTLP{Format: OTLPJSON}})
-	f.Fuzz(func(t *testing.T, answer []byte) {
-		checkJudge(t, protobuf, 200, answer)
-		checkJudge(t, asJSON, 200, answer)
-		compare := func(format string, want *collogs.ExportLogsServiceResponse, read func([]byte) (partialSuccess, error)) {
-			got, err := read(answer)
-			p := want.GetPartialSuccess()
-			if err != nil || got.rejected != p.GetRejectedLogRecords() || got.message != p.GetErrorMessage() {
-				t.Errorf("%s %q: got %+v, %v, want %v", format, answer, got, err, p)
-			}
-		}
-		var want collogs.ExportLogsServiceResponse
-		if len(answer) > 0 && answer[0] != '{' && proto.Unmarshal(answer, &want) == nil {
-			compare("protobuf", &want, new(otlpProtobuf).readAnswer)
-		}
-		// The library takes more, such as 1e0 for a number and rejected_log_records.
-		var strict struct {
-			PartialSuccess *struct {
-				RejectedLogRecords *int64  `json:"rejectedLogRecords,string"`
-				ErrorMessage       *string `json:"errorMessage"`
-			} `json:"partialSuccess"`
-		}
-		if json.Unmarshal(answer, &strict) == nil && protojson.Unmarshal(answer, &want) == nil && strict.PartialSuccess != nil {
-			compare("JSON", &want, readOTLPJSON)
-		}
-	})
+	e := mustNew(f, otlpName, Config{})
+	f.Fuzz(func(t *testing.T, answer []byte) { checkJudge(t, e, 200, answer) })
 }
 
 // Whatever a record holds, what is written can be read and holds it.
@@ -284,11 +183,9 @@ func FuzzOTLPRecord(f *testing.F) {
 			return // the exporter takes JSON in UTF-8 alone
 		}
 		b := batch(record)
-		for _, format := range []string{otlpName, "otlp as JSON"} {
-			got, err := decoders[format](body(t, every(t)[format], b))
-			if err != nil || !slices.Equal(got, []string{record}) {
-				t.Errorf("%s: got %q, %v, want %q", format, got, err, record)
-			}
+		got, err := decoders[otlpName](body(t, mustNew(t, otlpName, Config{}), b))
+		if err != nil || !slices.Equal(got, []string{record}) {
+			t.Errorf("got %q, %v, want %q", got, err, record)
 		}
 	})
 }

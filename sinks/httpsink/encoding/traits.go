@@ -40,9 +40,6 @@ func (t *traits) Acceptance() Acceptance { return t.acceptance }
 // AnswerDecides implements Encoding.
 func (t *traits) AnswerDecides() bool { return t.answerDecides }
 
-// Verbatim implements Encoding.
-func (t *traits) Verbatim(sinks.Batch) []byte { return nil }
-
 // Judge implements Encoding.
 func (t *traits) Judge(int, []byte, sinks.Batch) error { return nil }
 

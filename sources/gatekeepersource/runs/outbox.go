@@ -12,10 +12,11 @@ import (
 // header and its share of a sync.
 const PieceBytes = 256 << 10
 
-// outbox sends the lines of one file from the first that is not durable on, while more of
-// them are read. An error may be about lines that were added before.
+// outbox sends the lines of one file from the first that is not durable on, in pieces. An error
+// may be about lines that were added before.
 type outbox struct {
-	relay      *feed.Relay
+	ctx        context.Context // of the reading of the file, which makes and ends the outbox
+	feed       *feed.Feed
 	pieceBytes int
 	producer   string // whose lines they are
 	acked      uint64 // the highest number that is durable already
@@ -40,7 +41,7 @@ func (r *Reader) openOutbox(ctx context.Context, f inventory.File, producer ...s
 	if err != nil {
 		return nil, err
 	}
-	return &outbox{relay: feed.NewRelay(ctx, out), producer: name, pieceBytes: r.PieceBytes, acked: acked}, nil
+	return &outbox{ctx: ctx, feed: out, producer: name, pieceBytes: r.PieceBytes, acked: acked}, nil
 }
 
 // add takes the next line, without its "\n".
@@ -81,12 +82,15 @@ func (o *outbox) addTooLong(prefix []byte, length int64) error {
 	if err := o.flush(); err != nil {
 		return err
 	}
-	return o.relay.SendTooLarge(prefix, length)
+	return o.feed.SendTooLarge(o.ctx, prefix, length)
 }
 
-func (o *outbox) flush() (err error) {
-	o.lines, err = o.relay.Send(o.lines, o.n)
-	o.n = 0
+func (o *outbox) flush() error {
+	if o.ctx.Err() != nil { // a queue that has room does not look
+		return context.Cause(o.ctx)
+	}
+	err := o.feed.Send(o.ctx, o.lines, o.n)
+	o.lines, o.n = o.lines[:0], 0
 	return err
 }
 
@@ -99,11 +103,11 @@ func (o *outbox) finish(ctx context.Context) error {
 	if err := o.flush(); err != nil {
 		return err
 	}
-	return o.relay.Settle(ctx)
+	return o.feed.Settle(ctx)
 }
 
 // MemoryBytes is what a Reader has in memory at most: the lines it reads, and the pieces
-// that are gathered, wait and are sent.
+// that are gathered and sent, which may lie in buffers twice as large.
 func MemoryBytes(maxRecordBytes int) int64 {
 	return 4*int64(max(maxRecordBytes, blockSize)) + 4*int64(PieceBytes+maxRecordBytes)
 }

@@ -50,7 +50,7 @@ func (r *Reader) readGap(ctx context.Context, f inventory.File) error {
 	if err != nil {
 		return err
 	}
-	defer out.relay.Close()
+	defer out.feed.Close()
 	gap := gapOf(f)
 	if err := r.addRecord(out, gap); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (r *Reader) readSegment(ctx context.Context, f inventory.File, lines *lineR
 	if err != nil {
 		return err
 	}
-	defer out.relay.Close()
+	defer out.feed.Close()
 	err = eachLine(lines, func(l line) error {
 		if f.IsUnnamed && l.torn() {
 			r.Env.Log.Warn("the last line of a segment was cut off: it is left out", "file", f.Path(), "bytes", len(l.text))
@@ -132,7 +132,7 @@ func (r *Reader) readRun(ctx context.Context, f inventory.File, lines *lineReade
 	if err != nil {
 		return err
 	}
-	defer rd.out.relay.Close()
+	defer rd.out.feed.Close()
 	if err := eachLine(lines, rd.line); err != nil {
 		return err
 	}
