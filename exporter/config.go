@@ -65,7 +65,7 @@ const (
 // UnmarshalText reads one of the choices.
 func (w *WhenFull) UnmarshalText(text []byte) error {
 	if string(text) == "Refuse" { // a choice of earlier versions
-		return errors.New("Refuse is gone: Block stops reading, and producers wait or drop by their own rule; DropOldest drops the oldest records")
+		return errors.New("the choice Refuse is gone: Block stops reading, and producers wait or drop by their own rule; DropOldest drops the oldest records")
 	}
 	*w = WhenFull(text)
 	return nil

@@ -117,7 +117,7 @@ func TestReplies(t *testing.T) {
 		`{"docket":{"version":1,"acked":0}}`: Answer{0},
 		`{"ack":18}`:                         Ack{Through: 18},
 		`{"refused":{"seq":3,"reason":"InvalidJSON","detail":"a \"quote\" <b> é"}}`: Refused{3, "InvalidJSON", `a "quote" <b> é`},
-		`{"refused":{"seq":3,"reason":"TooLarge"}}`:                                Refused{3, "TooLarge", ""},
+		`{"refused":{"seq":3,"reason":"TooLarge"}}`:                                 Refused{3, "TooLarge", ""},
 		`{"docket":{"version":1,"error":"broken hello: next must not be \n"}}`:      Closing{"broken hello: next must not be \n"},
 	} {
 		if got := string(want.Append([]byte("before"))); got != "before"+line+"\n" {

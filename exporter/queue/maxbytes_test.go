@@ -105,7 +105,8 @@ func TestKilledFullQueueStaysWithinMaxBytes(t *testing.T) {
 		})
 		closeQueue(t, q)
 		opts.Directory = copied
-		if got, most := diskUse(t, copied), opts.MaxBytes+64<<10; got > most {
+		// A copy may have the two small files that are replaced twice, old and new.
+		if got, most := diskUse(t, copied), opts.MaxBytes+96<<10; got > most {
 			t.Fatalf("after %d kills: %d bytes on disk, want at most %d", n+1, got, most)
 		}
 	}
