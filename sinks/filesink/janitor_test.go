@@ -77,7 +77,7 @@ func TestIdleFilesAreRemoved(t *testing.T) {
 			{10*time.Hour + 30*time.Minute - time.Second, []string{"1-1", "2-2", "3-3"}},
 			{10*time.Hour + 30*time.Minute, []string{"2-2", "3-3"}},
 			{11 * time.Hour, []string{"3-3"}},
-			{99 * time.Hour, []string{"3-3"}}, // the newest stays
+			{13 * time.Hour, []string{"3-3"}}, // the newest stays
 		} {
 			time.Sleep(time.Until(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(step.at)))
 			synctest.Wait()

@@ -271,7 +271,7 @@ func TestRemovalWhenFull(t *testing.T) {
 		if err := s.janitor.close(t.Context()); err != nil { // so that this is not its work
 			t.Fatal(err)
 		}
-		s.janitor.stop, s.janitor.done = make(chan struct{}), make(chan struct{})
+		s.janitor = newJanitor(s)
 		time.Sleep(time.Hour)
 		mustSend(t, s, batch(queueA, 3, 3))
 		go s.janitor.run()
