@@ -226,7 +226,7 @@ func referenceLoss(t *testing.T, line []byte) (want map[string]uint64, ok bool) 
 	lost := -1
 	names, values := members(t, line)
 	for i, name := range names {
-		if name == "lost" && lost < 0 {
+		if name == "lost" { // the last counts
 			lost = i
 		}
 	}
