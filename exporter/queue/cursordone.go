@@ -77,6 +77,9 @@ func (c *Cursor) now() Account {
 // cannot become durable, or remove fails, nothing is counted. It fails when ctx is done,
 // with ErrClosed, and with the error of remove.
 func (c *Cursor) Redelivered(ctx context.Context, n uint64, remove func() error) error {
+	if err := ctx.Err(); err != nil { // the account might be saved before anybody looks
+		return fmt.Errorf("cursor %s: %w", c.name, err)
+	}
 	move := func(from, to *uint64) {
 		c.q.mu.Lock()
 		defer c.q.mu.Unlock()
