@@ -79,6 +79,7 @@ sinks:
 		}
 		return nil
 	})
+	kept := s.inside("ls -l $1", fmt.Sprintf("/var/log/pods/%s_engine_%s/manager", s.Name, uid))
 	s.Kubectl("delete", "pod", "engine", "--now")
 	for i, lines := range s.lives()[:2] {
 		for n := range perLife {
@@ -87,7 +88,7 @@ sinks:
 			}
 		}
 	}
-	t.Logf("two lives of %d lines: each exported once; the directory had:\n%s", perLife, s.inside("ls -l $1", fmt.Sprintf("/var/log/pods/%s_engine_%s/manager", s.Name, uid)))
+	t.Logf("two lives of %d lines: each exported once; the directory had:\n%s", perLife, kept)
 }
 
 // lives counts the lines that the receiver has, by the life of the container in which they were written.
