@@ -143,6 +143,7 @@ func TestSetBackKeepsItsSegments(t *testing.T) {
 	from := q.Stats().FirstSeq
 	before, after := plan(t, q, from)
 	must(t, q.SetBack(t.Context(), "a", before, after))
+	from = max(from, q.Stats().FirstSeq) // the janitor may have come just before, and lets nothing go from now on
 	fillTo(80, b)
 	must(t, q.saveAccounts(t.Context())) // the janitor has been there
 	if got := drain(t, q, cursorOf(t, q, "a")); len(got) != int(81-from) {
