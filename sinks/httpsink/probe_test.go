@@ -147,7 +147,6 @@ func TestProbeOfTheWay(t *testing.T) {
 		"expired":      {expiredReceiver(t, ca).URL, withTLS(trust), sinks.Misconfigured, "renew the server's certificate"},
 		"name":         {tlsReceiver(t, ca, false).URL, withTLS(config.TLS{CAFile: ca.File, ServerName: "siem.example.com"}), sinks.Misconfigured, "set http.tls.serverName to a name that the certificate has"},
 		"unknown CA":   {tlsReceiver(t, ca, false).URL, withTLS(config.TLS{CAFile: other.File}), sinks.Misconfigured, "check http.tls.caFile: it must hold the CA"},
-		"certificate":  {tlsReceiver(t, ca, true).URL, withTLS(trust), sinks.Misconfigured, "check http.tls.certFile"},
 		"missing CA":   {"https://127.0.0.1:1", withTLS(config.TLS{CAFile: "/nowhere/ca.pem"}), sinks.Misconfigured, "ca file /nowhere/ca.pem"},
 		"missing key":  {"https://127.0.0.1:1", withTLS(config.TLS{CAFile: ca.File, CertFile: pair.CertFile, KeyFile: "/nowhere/key"}), sinks.Misconfigured, "key file /nowhere/key"},
 		"token file":   {"http://127.0.0.1:1", func(c *Config) { c.BearerTokenFile = "/nowhere/token" }, sinks.Misconfigured, "secret file /nowhere/token"},
@@ -158,6 +157,22 @@ func TestProbeOfTheWay(t *testing.T) {
 			}
 			wantProbe(t, probe(t, test.url, test.change), test.kind, test.want)
 		})
+	}
+}
+
+// A server that refuses the client's certificate says so after its handshake. Whether its word is read before the end of
+// the connection is seen is not ours.
+func TestProbeWithoutCertificate(t *testing.T) {
+	ca := testcert.NewCA(t)
+	err := probe(t, tlsReceiver(t, ca, true).URL, withTLS(config.TLS{CAFile: ca.File}))
+	if err == nil {
+		t.Fatal("Probe = nil, want a failure")
+	}
+	switch f, text := sinks.FailureOf(err), err.Error(); {
+	case f.Kind == sinks.Misconfigured && strings.Contains(text, "check http.tls.certFile"):
+	case f.Kind == sinks.Transient && strings.Contains(text, "the connection was closed before an answer came"):
+	default:
+		t.Errorf("Probe failed as %v (%v), want a hint at the certificate, or that the connection was closed", f.Kind, err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/docket-export/docket/sinks"
@@ -63,7 +64,8 @@ func bare(err error) error {
 
 // hungUp reports whether err is that of a connection which the server has ended.
 func hungUp(err error) bool {
-	return slices.ContainsFunc([]error{
+	// net/http has no name for this one: the server ended a connection of HTTP/2 before any request.
+	return strings.HasSuffix(err.Error(), "client conn could not be established") || slices.ContainsFunc([]error{
 		syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF,
 		net.ErrClosed, // by net/http, which saw the end first where it reads
 	}, func(end error) bool { return errors.Is(err, end) })
