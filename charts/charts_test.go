@@ -32,7 +32,7 @@ func compare(t *testing.T, values *yaml.Node, schema shape, prefix string) {
 		if !ok {
 			t.Errorf("values.yaml has %s, and the schema has not", path)
 		}
-		if keys, ok := below["properties"]; ok && value.Kind == yaml.MappingNode && keys != nil {
+		if below["properties"] != nil && value.Kind == yaml.MappingNode {
 			compare(t, value, below, path+".")
 		}
 	}

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"io"
-	"net"
-	"os"
 	"strings"
 	"testing"
 
@@ -24,11 +22,7 @@ func TestOnError(t *testing.T) {
 `, 1)
 	writeFile(t, config, strings.Replace(text, "drainTimeout: 1h", "drainTimeout: 1s", 1))
 	p := startProcess(t, "run", "-f", config)
-	eventually(t, "a socket", func() bool { _, err := os.Stat("docket.sock"); return err == nil })
-	producer, err := net.Dial("unix", "docket.sock")
-	if err != nil {
-		t.Fatal(err)
-	}
+	producer := dialSocket(t)
 	io.WriteString(producer, `{"decision":"deny","n":1}`+"\n"+`{"n":2}`+"\n"+`{"decision":"allow","n":3}`+"\n"+`{"decision":"deny","n":4}`+"\n")
 	producer.Close()
 	status := waitStatus(t, admin, func(s exporter.Status) bool {

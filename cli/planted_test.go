@@ -2,7 +2,6 @@ package cli
 
 import (
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,11 +84,7 @@ func TestPlantedLinkStopsItsPartAlone(t *testing.T) {
 	if got, want := status.Sources[0].Reason, "queue/sources is a symbolic link"; !strings.Contains(got, want) {
 		t.Errorf("source: got reason %q, want %q in it", got, want)
 	}
-	eventually(t, "a socket", func() bool { _, err := os.Stat("docket.sock"); return err == nil })
-	producer, err := net.Dial("unix", "docket.sock")
-	if err != nil {
-		t.Fatal(err)
-	}
+	producer := dialSocket(t)
 	io.WriteString(producer, "no object, and not for others\n{}\n")
 	producer.Close()
 	status = waitStatus(t, admin, func(s exporter.Status) bool { return s.Ledger.Stored == 1 && s.Ledger.Refused["InvalidJSON"] == 1 })

@@ -237,6 +237,17 @@ func eventually(t *testing.T, what string, done func() bool) {
 	})
 }
 
+// dialSocket connects to docket.sock once it listens: its file is there a moment before.
+func dialSocket(t *testing.T) (producer net.Conn) {
+	t.Helper()
+	eventually(t, "a socket that listens", func() bool {
+		var err error
+		producer, err = net.Dial("unix", "docket.sock")
+		return err == nil
+	})
+	return producer
+}
+
 func isReady(t *testing.T, admin string) bool {
 	t.Helper()
 	res, err := http.Get("http://" + admin + "/readyz")

@@ -189,9 +189,15 @@ func (r *randomReloads) write(text string) {
 	writeFile(r.t, filepath.Join(r.dir, "docket.yaml"), text)
 }
 
-// last has what the producers and the exports need, and nothing else.
+// last has what the producers and the exports need, and nothing else. It gives up what sinks
+// lack that came and went: one that was removed keeps its records when docket is killed before
+// it has received them.
 func (r *randomReloads) last() string {
-	return r.render("64Mi", []string{"unix: {path: DIR/changing.sock}"}, []string{"changing\n  file: {directory: DIR/changing}"})
+	sinks := []string{"changing\n  file: {directory: DIR/changing}"}
+	for i := range r.moves {
+		sinks = append(sinks, fmt.Sprintf("x%d\n  retire: true\n  file: {directory: DIR/x%d-%d}", i, i, r.moves[i]))
+	}
+	return r.render("64Mi", []string{"unix: {path: DIR/changing.sock}"}, sinks)
 }
 
 // config is a random configuration, another one each time.

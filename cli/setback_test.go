@@ -208,19 +208,25 @@ func numberedLines(from, to int) (lines []string) {
 
 var allSinks = []string{"index", "export", "bus", "ledger"}
 
+// copiedAndGoneOn stops the docket after 12 records. A copy of its queue has the first 5.
+func (s *docketOf) copiedAndGoneOn() {
+	s.t.Helper()
+	s.start()
+	s.store(numberedLines(1, 5))
+	s.drained(allSinks...)
+	s.stop()
+	put(s.t, s.at("queue"), s.at("copy"))
+	s.start()
+	s.store(numberedLines(6, 12))
+	s.drained(allSinks...)
+	s.stop()
+}
+
 // endIsLost is the story of a queue that has lost its last segment, and whose other files, of which the disk
 // has lied too, are as they were before.
 func endIsLost(older ...string) func(t *testing.T, d *everyDestination, s *docketOf) []*docketOf {
 	return func(t *testing.T, _ *everyDestination, s *docketOf) []*docketOf {
-		s.start()
-		s.store(numberedLines(1, 5))
-		s.drained(allSinks...)
-		s.stop()
-		put(t, s.at("queue"), s.at("copy"))
-		s.start()
-		s.store(numberedLines(6, 12))
-		s.drained(allSinks...)
-		s.stop()
+		s.copiedAndGoneOn()
 		segments, err := filepath.Glob(s.at("queue/*.segment"))
 		if err != nil || len(segments) < 2 {
 			t.Fatalf("got the segments %v, %v", segments, err)
@@ -242,15 +248,7 @@ func endIsLost(older ...string) func(t *testing.T, d *everyDestination, s *docke
 func TestAcknowledgedArrivesAfterASetback(t *testing.T) {
 	for name, story := range map[string]func(t *testing.T, d *everyDestination, s *docketOf) (others []*docketOf){
 		"a restored copy": func(t *testing.T, _ *everyDestination, s *docketOf) []*docketOf {
-			s.start()
-			s.store(numberedLines(1, 5))
-			s.drained(allSinks...)
-			s.stop()
-			put(t, s.at("queue"), s.at("copy"))
-			s.start()
-			s.store(numberedLines(6, 12))
-			s.drained(allSinks...)
-			s.stop()
+			s.copiedAndGoneOn()
 			put(t, s.at("copy"), s.at("queue"))
 			s.start()
 			return nil

@@ -112,10 +112,8 @@ func (d *decoder) structure(n Node, v reflect.Value) {
 			d.value(member, v.FieldByIndex(fields[i].index))
 		case rest != noRest:
 			addRest(v.Field(rest), key, member)
-		case formerKey(v, key) != "":
-			d.addf(member, "%s", formerKey(v, key))
 		default:
-			d.problems = append(d.problems, UnknownKey(n, key, names(fields)))
+			d.unknown(n, v, key, member, names(fields))
 		}
 	}
 }
@@ -124,12 +122,12 @@ func (d *decoder) structure(n Node, v reflect.Value) {
 // of them the problem that a document with it has: a sentence that says what to do instead.
 type Reduced interface{ FormerKeys() map[string]string }
 
-// formerKey is that sentence, or empty.
-func formerKey(section reflect.Value, key string) string {
-	if r, ok := section.Interface().(Reduced); ok {
-		return r.FormerKeys()[key]
+func (d *decoder) unknown(n Node, section reflect.Value, key string, member Node, known []string) {
+	if r, ok := section.Interface().(Reduced); ok && r.FormerKeys()[key] != "" {
+		d.addf(member, "%s", r.FormerKeys()[key])
+		return
 	}
-	return ""
+	d.problems = append(d.problems, UnknownKey(n, key, known))
 }
 
 // addRest puts a member into the field tagged ",rest".

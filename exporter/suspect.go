@@ -47,8 +47,11 @@ func (s *suspicion) tookSince(t tries) bool { return s.took.Load() > t.number }
 // judges reports whether others can be tried before their turn. An Ordered sink takes each at its
 // place alone, and one in transactions must be able to undo the attempt.
 func (d *delivery) judges(ctx context.Context) bool {
-	if d.cfg.ordered() || !d.transacts {
-		return !d.cfg.ordered()
+	switch {
+	case d.cfg.ordered():
+		return false
+	case !d.transacts:
+		return true
 	}
 	sink, _ := d.opened(ctx)
 	_, undoes := sink.(sinks.Trying)

@@ -37,7 +37,7 @@ func (s *sink) probeTransactions(ctx context.Context, id string) error {
 	if err := s.askTimeout(ctx, transactions); err != nil {
 		return err
 	}
-	return s.askToRead(ctx, s.topic)
+	return s.askToRead(ctx)
 }
 
 // maxTransaction is the setting of a broker for the longest timeout of a transaction.
@@ -86,9 +86,10 @@ func (s *sink) askToTransact(ctx context.Context, coordinator int32, id string) 
 	return err
 }
 
-// askToRead asks for a record of t behind all others: to commit an offset of a topic takes
+// askToRead asks for a record of the topic behind all others: to commit an offset of a topic takes
 // the permission to read it. There is none there, which is the answer hoped for.
-func (s *sink) askToRead(ctx context.Context, t *topic) error {
+func (s *sink) askToRead(ctx context.Context) error {
+	t := s.topic
 	if len(t.partitions) == 0 {
 		return nil // it is yet to be created
 	}

@@ -68,7 +68,7 @@ func (s *sink) dropProducer(w *writer) {
 	q := w.sequence
 	if len(q.lost) > 0 {
 		s.log.Warn("a request got no answer, and its records are now sent in other batches: the topic may have them twice",
-			"topic", w.topic.name, "partition", w.partition, "records", len(q.lost))
+			"topic", w.sink.topic.name, "partition", w.partition, "records", len(q.lost))
 	}
 	if s.producer == q.producer {
 		s.producer = nobody

@@ -23,7 +23,7 @@ func (s *sink) writeAll(ctx context.Context, b sinks.Batch) result {
 	t := s.topic
 	for partition, share := range t.shares {
 		if len(share) > 0 {
-			all = append(all, &writer{sink: s, batch: b, topic: t, partition: partition, share: share, sequence: t.sequences[partition]})
+			all = append(all, &writer{sink: s, batch: b, partition: partition, share: share, sequence: t.sequences[partition]})
 		}
 	}
 	s.identify(ctx, b, all)
@@ -46,7 +46,7 @@ func (s *sink) writeAll(ctx context.Context, b sinks.Batch) result {
 	for _, w := range all {
 		res.merge(w.result)
 		if w.outgrown {
-			w.topic.asked = false
+			w.sink.topic.asked = false
 		}
 	}
 	return res
@@ -65,7 +65,7 @@ func (s *sink) takeTurns(writers []*writer) {
 	}
 	turns := map[int32]*turn{}
 	for _, w := range writers {
-		leader := w.topic.leaders[w.partition]
+		leader := w.sink.topic.leaders[w.partition]
 		if turns[leader] == nil {
 			turns[leader] = &turn{}
 		}
@@ -78,7 +78,6 @@ func (s *sink) takeTurns(writers []*writer) {
 type writer struct {
 	sink      *sink
 	batch     sinks.Batch
-	topic     *topic
 	partition int
 	share     []record  // of batch
 	sequence  *sequence // which share continues
@@ -96,7 +95,7 @@ func (w *writer) write(ctx context.Context) {
 	if len(again) > 0 {
 		w.request(ctx, again)
 	}
-	for _, run := range requests(share, w.topic.room()) {
+	for _, run := range requests(share, w.sink.topic.room()) {
 		if w.result.err != nil {
 			return
 		}
@@ -138,7 +137,7 @@ func (w *writer) request(ctx context.Context, records []record) {
 }
 
 func (w *writer) failf(err error) error {
-	return w.sink.failf(err, "write to topic %q partition %d", w.topic.name, w.partition)
+	return w.sink.failf(err, "write to topic %q partition %d", w.sink.topic.name, w.partition)
 }
 
 // inTransactions says whether records are part of a transaction. Those of exactlyOnce are.
@@ -173,7 +172,7 @@ func (w *writer) produce(ctx context.Context, records []record) (refused map[int
 	if !ok {
 		set = &recordSet{}
 	}
-	head := w.sink.cluster.produceHead(w.topic.name, w.partition, w.sink.transactionalID)
+	head := w.sink.cluster.produceHead(w.sink.topic.name, w.partition, w.sink.transactionalID)
 	as := stamp{
 		codec:         w.sink.codec,
 		time:          time.Now(),
@@ -184,7 +183,7 @@ func (w *writer) produce(ctx context.Context, records []record) (refused map[int
 	if err := set.encode(head, records, as); err != nil {
 		return nil, err
 	}
-	answer, err := w.exchange(ctx, &produceRequest{topic: w.topic.name, partition: w.partition, bytes: set.bytes})
+	answer, err := w.exchange(ctx, &produceRequest{topic: w.sink.topic.name, partition: w.partition, bytes: set.bytes})
 	if err != nil {
 		// A request that was given up may still be written: its set is left to it.
 		return nil, err
@@ -239,7 +238,7 @@ func (w *writer) reject(r *record, err error) {
 	var code kafka.Error
 	errors.As(err, &code)
 	w.result.reject(r.item, codeName(code), fmt.Errorf("write to topic %q partition %d: a record of %d bytes was rejected: %w",
-		w.topic.name, w.partition, len(r.value), err))
+		w.sink.topic.name, w.partition, len(r.value), err))
 }
 
 // isRefusal says whether a broker's error is the fault of the records, or of
