@@ -31,6 +31,7 @@ type answer struct {
 	body    []byte         // decompressed
 	cut     error          // why body is not the whole answer; nil when it is
 	secrets []string       // that were in the request, and must not be quoted
+	whole   bool           // the only reader of the request's body has read it to its end
 }
 
 // readAnswer reads at most limit bytes of the answer, and that much again of

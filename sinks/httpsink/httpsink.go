@@ -44,6 +44,7 @@ type sink struct {
 	fixed    http.Header  // of every request; not changed after open
 	secrets  []string     // in the URL
 	compress compressor   // nil for none
+	spares   chan []byte  // bodies that nobody reads any more
 
 	// ask makes requests wait for a word of the receiver before they send the
 	// body. A receiver that refuses a body without reading it, as too large say,
@@ -70,7 +71,7 @@ func open(c *Config) (*sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sink{config: c, encoding: e, wire: wire, fixed: fixedHeader(c, e), secrets: secrets}
+	s := &sink{config: c, encoding: e, wire: wire, fixed: fixedHeader(c, e), secrets: secrets, spares: make(chan []byte, c.InFlight)}
 	if s.compress, err = newCompressor(c.Compression, c.CompressionLevel, c.InFlight); err != nil {
 		return nil, err
 	}
@@ -101,17 +102,47 @@ func (s *sink) Send(ctx context.Context, b sinks.Batch) error {
 	if err != nil {
 		return err
 	}
+	if a.whole && s.compress == nil {
+		s.keep(body)
+	}
 	return s.judge(a, b)
 }
 
 // encode returns the body of the request for b, which is nobody else's.
 func (s *sink) encode(b sinks.Batch) ([]byte, error) {
-	// Some room for what an encoding adds saves copies.
-	body, err := s.encoding.Append(make([]byte, 0, b.Size()+b.Size()/8+64*len(b.Items)), b)
+	plain, err := s.encoding.Append(s.spare(b.Size()+b.Size()/8+64*len(b.Items)), b) // with room for what an encoding adds
 	if err != nil || s.compress == nil {
-		return body, err
+		return plain, err
 	}
-	return s.compress(body)
+	defer s.keep(plain)
+	return s.compress(plain)
+}
+
+// maxSpare is the largest body that is kept: one of a batch of the default size is less.
+const maxSpare = 4 << 20
+
+// spare returns an empty body with room for size bytes. To make one for each batch would take
+// half of the time of a delivery.
+func (s *sink) spare(size int) []byte {
+	select {
+	case body := <-s.spares:
+		if cap(body) >= size {
+			return body[:0]
+		}
+	default:
+	}
+	return make([]byte, 0, size)
+}
+
+// keep keeps a body that nobody reads any more for a later batch.
+func (s *sink) keep(body []byte) {
+	if cap(body) > maxSpare {
+		return
+	}
+	select {
+	case s.spares <- body:
+	default: // there are enough
+	}
 }
 
 // Close implements sinks.Sink.

@@ -30,8 +30,8 @@ func withQuery(u *url.URL, more string) string {
 }
 
 // post posts body and returns the answer. A token that the receiver does not
-// take any more is replaced, once. ctx bounds it all. Nothing may write to body afterwards: net/http
-// may go on reading it after it has returned an answer or an error.
+// take any more is replaced, once. ctx bounds it all. Nothing may write to body afterwards, unless the
+// answer is whole: net/http may go on reading it after it has returned an answer or an error.
 func (s *sink) post(ctx context.Context, body []byte, h http.Header) (*answer, error) {
 	who, err := s.authorize(ctx, h)
 	if err != nil {
@@ -46,7 +46,10 @@ func (s *sink) post(ctx context.Context, body []byte, h http.Header) (*answer, e
 	if who, err = s.authorize(ctx, h); err != nil {
 		return nil, err
 	}
-	return s.exchange(ctx, body, h, who)
+	if a, err = s.exchange(ctx, body, h, who); err == nil {
+		a.whole = false // the first request may still be read from
+	}
+	return a, err
 }
 
 // exchange makes one request and reads its answer.
@@ -62,12 +65,16 @@ func (s *sink) exchange(ctx context.Context, body []byte, h http.Header, who cre
 		return nil, err
 	}
 	// Without a version net/http sends Expect, and does not wait for the word.
+	again := false
 	req := &http.Request{Method: http.MethodPost, URL: s.wire.url, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	if len(body) > 0 {
 		req.ContentLength, req.Body = int64(len(body)), io.NopCloser(bytes.NewReader(body))
 		// For a redirect, and for a connection that turns out to be closed before
 		// anything was written to it.
-		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		req.GetBody = func() (io.ReadCloser, error) {
+			again = true
+			return io.NopCloser(bytes.NewReader(body)), nil
+		}
 	}
 	res, err := client.Do(req.WithContext(ctx))
 	if err != nil {
@@ -81,6 +88,7 @@ func (s *sink) exchange(ctx context.Context, body []byte, h http.Header, who cre
 	}
 	a := readAnswer(res, max(maxAnswer, s.encoding.MaxAnswer()), s.answerWait(), cancel)
 	a.secrets = slices.Concat(who.secrets, s.secrets)
+	a.whole = isSuccess(res.StatusCode) && !again // see wholeRequests
 	// 417 is a receiver that does not know of asking.
 	if asked && (isSuccess(res.StatusCode) || res.StatusCode == http.StatusExpectationFailed) {
 		s.ask.Store(false)
