@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
@@ -95,60 +94,4 @@ func (e auditEvent) verdict(webhook string) (v verdict, ok bool) {
 // that a patch makes is not told apart from one that it changes.
 var operations = map[string]string{
 	"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE", "deletecollection": "DELETE",
-}
-
-func TestAuditEvent(t *testing.T) {
-	const event = `{"kind":"Event","stage":"ResponseComplete","requestURI":"/api/v1/namespaces/shop/configmaps?dryRun=%s","verb":"create",` +
-		`"user":{"username":"admin"},"impersonatedUser":{"username":"alice"},"objectRef":{"resource":"configmaps","namespace":"shop","name":"cart"},` +
-		`"responseStatus":{"code":403,"message":%q},"annotations":{%s}}` + "\n"
-	alice := verdict{user: "alice", operation: "CREATE", resource: "configmaps", namespace: "shop", name: "cart"}
-	but := func(d string, message string) verdict {
-		v := alice
-		v.decision, v.message = d, message
-		return v
-	}
-	dry := but(denied, "no")
-	dry.dryRun = true
-	tests := map[string]struct {
-		dryRun, message, annotations string
-		want                         verdict // the zero verdict: none
-	}{
-		"created":           {},
-		"denied":            {message: "admission webhook \"validation.test\" denied the request: no \"team\"\nno owner", want: but(denied, "no \"team\"\nno owner")},
-		"dry run":           {dryRun: "All", message: `admission webhook "validation.test" denied the request: no`, want: dry},
-		"denied by another": {message: `admission webhook "other.test" denied the request: no`},
-		"forbidden":         {message: `configmaps is forbidden: User "alice" cannot create it`},
-		"failed": {
-			message: `Internal error occurred: failed calling webhook "validation.test": failed to call webhook: an error on the server ("docket tap: the engine cannot be reached") has prevented the request from succeeding`,
-			want:    but(failed, ""),
-		},
-		"refused": {
-			message: `Internal error occurred: failed calling webhook "validation.test": failed to call webhook: Post "https://x/": dial tcp 127.0.0.1:1: connect: connection refused`,
-			want:    but(unanswered, ""),
-		},
-		"failed open":         {annotations: `"failed-open.validating.webhook.admission.k8s.io/round_0_index_0":"validation.test"`, want: but(failed, "")},
-		"another failed open": {annotations: `"failed-open.validating.webhook.admission.k8s.io/round_0_index_0":"other.test"`},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			line := fmt.Sprintf(event, tt.dryRun, tt.message, tt.annotations)
-			log := auditLog{path: t.TempDir() + "/audit.log"}
-			if err := os.WriteFile(log.path, []byte(line+line[:20]), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			events := log.next(t)
-			if len(events) != 1 {
-				t.Fatalf("got %d events, want the one that is whole", len(events))
-			}
-			if got, ok := events[0].verdict("validation.test"); ok != (tt.want != verdict{}) || ok && got != tt.want {
-				t.Errorf("got %v, %t, want %v", got, ok, tt.want)
-			}
-			if err := os.WriteFile(log.path, []byte(line+line), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if events := log.next(t); len(events) != 1 {
-				t.Errorf("got %d events after one was added, want it", len(events))
-			}
-		})
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"testing"
 )
 
 // The decisions. They are written down here once more, and not taken from the product,
@@ -63,14 +62,6 @@ func (v *verdict) decide(said, webhook string) {
 
 // tally is how often there is each verdict.
 type tally map[verdict]int
-
-func tallyOf(verdicts ...verdict) tally {
-	n := make(tally)
-	for _, v := range verdicts {
-		n[v]++
-	}
-	return n
-}
 
 // total counts them.
 func (n tally) total() (all int) {
@@ -142,49 +133,4 @@ func (d difference) problem(losses map[string]int) error {
 		return fmt.Errorf("missing are %v, and losses of %v are told:%s", d.missing.byDecision(), losses, d.missing.examples())
 	}
 	return nil
-}
-
-// One fault of any kind in an export of three verdicts is found.
-func TestCompare(t *testing.T) {
-	deny := verdict{user: "alice", operation: "CREATE", resource: "configmaps", namespace: "shop", name: "cart-1", decision: denied, message: "no team"}
-	warn := verdict{user: "bob", operation: "UPDATE", resource: "pods/status", namespace: "shop", name: "cart-2", decision: warned, warnings: "no owner"}
-	fail := verdict{user: "bob", operation: "DELETE", resource: "pods", namespace: "shop", name: "cart-3", decision: failed}
-	given := tallyOf(deny, warn, fail, fail) // the API server tried twice
-	but := func(change func(*verdict)) verdict {
-		v := deny
-		change(&v)
-		return v
-	}
-	lost := func(d string, n int) map[string]int { return map[string]int{d: n} }
-	tests := map[string]struct {
-		exported tally
-		losses   map[string]int
-		want     string // in the problem; empty: there is none
-	}{
-		"exact":             {exported: tallyOf(deny, warn, fail, fail)},
-		"missing":           {exported: tallyOf(warn, fail, fail), want: "missing are map[deny:1]"},
-		"one of two":        {exported: tallyOf(deny, warn, fail), want: "missing are map[error:1]"},
-		"missing and told":  {exported: tallyOf(warn, fail, fail), losses: lost(denied, 1)},
-		"told as another":   {exported: tallyOf(warn, fail, fail), losses: lost(warned, 1), want: "missing are map[deny:1]"},
-		"told and there":    {exported: tallyOf(deny, warn, fail, fail), losses: lost(denied, 1), want: "losses of map[deny:1] are told"},
-		"told twice":        {exported: tallyOf(warn, fail, fail), losses: lost(denied, 2), want: "missing are map[deny:1]"},
-		"twice":             {exported: tallyOf(deny, deny, warn, fail, fail), want: "1 records are there again"},
-		"foreign":           {exported: tallyOf(deny, warn, fail, fail, verdict{name: "cart-4"}), want: "1 records are of what was not decided"},
-		"another user":      {exported: tallyOf(but(func(v *verdict) { v.user = "bob" }), warn, fail, fail), want: "not decided"},
-		"another operation": {exported: tallyOf(but(func(v *verdict) { v.operation = "UPDATE" }), warn, fail, fail), want: "not decided"},
-		"another resource":  {exported: tallyOf(but(func(v *verdict) { v.resource = "secrets" }), warn, fail, fail), want: "not decided"},
-		"another name":      {exported: tallyOf(but(func(v *verdict) { v.name = "cart-2" }), warn, fail, fail), want: "not decided"},
-		"another decision":  {exported: tallyOf(but(func(v *verdict) { v.decision = warned }), warn, fail, fail), want: "not decided"},
-		"another message":   {exported: tallyOf(but(func(v *verdict) { v.message = "no tea" }), warn, fail, fail), want: "not decided"},
-		"another warning":   {exported: tallyOf(but(func(v *verdict) { v.warnings = "no owner" }), warn, fail, fail), want: "not decided"},
-		"a dry run":         {exported: tallyOf(but(func(v *verdict) { v.dryRun = true }), warn, fail, fail), want: "not decided"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			err := compare(given, tt.exported).problem(tt.losses)
-			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
-				t.Errorf("got %v, want %q", err, tt.want)
-			}
-		})
-	}
 }

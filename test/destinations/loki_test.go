@@ -17,7 +17,6 @@ func TestLoki(t *testing.T) {
 	s := startLoki(t)
 	t.Run("docket killed", func(t *testing.T) { lokiDocketKilled(t, s) })
 	t.Run("too far behind", func(t *testing.T) { lokiBehind(t, s) })
-	t.Run("server killed", func(t *testing.T) { lokiKilled(t, s) })
 }
 
 // lokiSink is the section http of a sink whose streams have the label test.
@@ -59,27 +58,6 @@ func lokiDocketKilled(t *testing.T, s *loki) {
 	if again < kills {
 		t.Errorf("%d lines were sent again, want some after each of %d kills", again, kills)
 	}
-}
-
-// lokiKilled kills Loki while docket delivers. What it had acknowledged is in its
-// log, and it takes up the rest when it is back.
-func lokiKilled(t *testing.T, s *loki) {
-	const test = "restarted"
-	d := dockettest.New(t)
-	d.Start(config(d, lokiSink(s.address, test)))
-	l := startLoad(t, d)
-	awaitMore(d)
-	s.Kill()
-	d.Await("the sink to be Degraded", deliverTimeout, failing("Degraded", "Transient"))
-	if err := d.Ready(); err != nil {
-		t.Errorf("docket is not ready while Loki is down: %v", err)
-	}
-	s.Restart()
-	awaitMore(d)
-	acknowledged := l.stop(t)
-	status := d.Await("everything to be delivered", deliverTimeout, delivered(len(acknowledged)))
-	d.Stop()
-	check(t, status.Queue.ID, acknowledged, s.readAll(t, lokiSelector(test)))
 }
 
 // lokiBehind has somebody else write to docket's stream, two hours ahead of it, so

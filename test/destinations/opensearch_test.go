@@ -15,7 +15,6 @@ import (
 func TestOpenSearch(t *testing.T) {
 	s := startOpenSearch(t)
 	t.Run("docket killed", func(t *testing.T) { openSearchDocketKilled(t, s) })
-	t.Run("server killed", func(t *testing.T) { openSearchKilled(t, s) })
 	t.Run("mapping conflict", func(t *testing.T) { openSearchMapping(t, s) })
 	t.Run("write block", func(t *testing.T) { openSearchBlocked(t, s) })
 }
@@ -58,29 +57,6 @@ func openSearchDocketKilled(t *testing.T, s *openSearch) {
 	t.Logf("docket was killed %d times, and offered %d records again that were there", kills, conflicts)
 	if conflicts < kills {
 		t.Errorf("%d records were offered again, want some after each of %d kills", conflicts, kills)
-	}
-}
-
-// openSearchKilled kills the node while docket delivers, into the index of the day.
-func openSearchKilled(t *testing.T, s *openSearch) {
-	const pattern = "decisions-*"
-	s.createTemplate(t, pattern)
-	d := dockettest.New(t)
-	d.Start(config(d, bulk(s.address, "decisions-{yyyy.MM.dd}")))
-	l := startLoad(t, d)
-	awaitMore(d)
-	s.Kill()
-	d.Await("the sink to be Degraded", deliverTimeout, failing("Degraded", "Transient"))
-	if err := d.Ready(); err != nil {
-		t.Errorf("docket is not ready while OpenSearch is down: %v", err)
-	}
-	s.Restart()
-	awaitMore(d)
-	acknowledged := l.stop(t)
-	status := d.Await("everything to be delivered", deliverTimeout, delivered(len(acknowledged)))
-	d.Stop()
-	if n := check(t, status.Queue.ID, acknowledged, s.readAll(t, pattern)); n > 0 {
-		t.Errorf("%d documents are there twice", n)
 	}
 }
 

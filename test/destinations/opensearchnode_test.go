@@ -95,12 +95,6 @@ func (s *openSearch) createIndex(t *testing.T, name, properties string) {
 	s.asks(t, http.MethodPut, "/"+name, plainIndex(properties), nil)
 }
 
-// createTemplate makes every index of that pattern a plainIndex.
-func (s *openSearch) createTemplate(t *testing.T, pattern string) {
-	t.Helper()
-	s.asks(t, http.MethodPut, "/_index_template/test", fmt.Sprintf(`{"index_patterns":[%q],"template":%s}`, pattern, plainIndex("")), nil)
-}
-
 // conflicts is how often an index was asked to create a document that it had, since
 // the node has started.
 func (s *openSearch) conflicts(t *testing.T, index string) int {

@@ -279,7 +279,8 @@ func (c *chaos) meanwhile() {
 
 func (c *chaos) killDocket() {
 	c.count[killDocketOnce]++
-	killDocket(c.d, c.config)
+	c.d.Kill()
+	c.d.Start(c.config)
 }
 
 // zombie starts a second docket on a copy of the queue. The one that starts later wins:
@@ -372,4 +373,22 @@ func nothingPending(s dockettest.Status) error {
 		return fmt.Errorf("sink bus has %d records pending; it is %+v", n, s.Sink("bus"))
 	}
 	return active(s)
+}
+
+// more returns nil once the sink bus has delivered n records more than now.
+func more(d *dockettest.Docket, n uint64) func(dockettest.Status) error {
+	want := d.Status().Ledger.Sinks["bus"].Delivered + n
+	return func(s dockettest.Status) error {
+		if got := s.Ledger.Sinks["bus"].Delivered; got < want {
+			return fmt.Errorf("sink bus has delivered %d, want %d; it is %+v", got, want, s.Sink("bus"))
+		}
+		return nil
+	}
+}
+
+func active(s dockettest.Status) error {
+	if sink := s.Sink("bus"); sink.State != "Active" {
+		return fmt.Errorf("sink bus is %+v, want Active", sink)
+	}
+	return nil
 }

@@ -142,19 +142,6 @@ func (l *load) end() {
 	l.wg.Wait()
 }
 
-// missing returns the acknowledged lines that are not in there.
-func (l *load) missing(there map[string]bool) []string {
-	var missing []string
-	for _, p := range l.producers {
-		for number := 1; number <= int(p.acknowledged.Load()); number++ {
-			if text := line(p.id, number); !there[text] {
-				missing = append(missing, text)
-			}
-		}
-	}
-	return missing
-}
-
 // padding gives a line the size of a small decision.
 var padding = strings.Repeat("x", 200)
 

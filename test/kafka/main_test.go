@@ -12,7 +12,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/docket-export/docket/test/dockettest"
-	"github.com/docket-export/docket/test/kafkatest"
 )
 
 func TestMain(m *testing.M) { os.Exit(dockettest.Main(m)) }
@@ -25,13 +24,6 @@ const (
 	// brokerTimeout is the sink's: a broker that has not answered by then is given up.
 	brokerTimeout = 3 * time.Second
 )
-
-// config is a configuration of d with a Kafka sink named bus, whose record keys
-// are made of the fields keys, and a file sink named copy.
-func config(d *dockettest.Docket, cluster *kafkatest.Cluster, keys ...string) string {
-	return configTo(d, fmt.Sprintf("brokers: [%s]\ntopic: %s\nkey: [%s]",
-		strings.Join(cluster.Brokers(), ", "), topic, strings.Join(keys, ", ")))
-}
 
 // configTo is the same with the section kafka as given, its lines not indented. The files
 // of copy are not finished, however long a slow machine needs: the checkpoint of a finished

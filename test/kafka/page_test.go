@@ -7,25 +7,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/segmentio/kafka-go"
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/docket-export/docket/internal/document"
 	"github.com/docket-export/docket/test/dockettest"
 	"github.com/docket-export/docket/test/internal/artifact"
-	"github.com/docket-export/docket/test/internal/freeport"
 	"github.com/docket-export/docket/test/internal/poll"
-	"github.com/docket-export/docket/test/internal/proc"
 	"github.com/docket-export/docket/test/kafkatest"
 )
 
@@ -68,37 +61,8 @@ func TestPage(t *testing.T) {
 			t.Errorf("got %d lines, %v; want the %d that were sent", len(got), err, len(want))
 		}
 	})
-	t.Run("connect", func(t *testing.T) { r.connect(t, consumers.Section(t, "Kafka Connect"), want) })
-	t.Run("flink", func(t *testing.T) { r.flink(t, consumers.Section(t, "Flink"), want) })
-	t.Run("Go", func(t *testing.T) { inGo(t, cluster, want) })
 	t.Run("position", func(t *testing.T) { r.follow(t, page.Section(t, "Exactly once")) })
 	t.Run("copies", func(t *testing.T) { r.copies(t, slices.Clone(want)) })
-}
-
-// TestPageIdempotenceRefused has a docket write to brokers that give out no producer ids, as
-// those before Kafka 2.8 do to a client without the permission.
-func TestPageIdempotenceRefused(t *testing.T) {
-	brokers, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, topic))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer brokers.Close()
-	brokers.ControlKey(kmsg.InitProducerID.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		brokers.KeepControl()
-		res := req.ResponseKind().(*kmsg.InitProducerIDResponse)
-		res.ErrorCode = kerr.ClusterAuthorizationFailed.Code
-		return res, nil, true
-	})
-	d := dockettest.New(t)
-	r := &reader{page: document.Read(t, "sinks/kafka.md"), docket: d, env: append(os.Environ(), "PATH="+filepath.Dir(dockettest.Program(t))+":"+os.Getenv("PATH"))}
-	sink := fmt.Sprintf("brokers: [%q]\ntopic: %s\n", brokers.ListenAddrs()[0], topic)
-	d.Start(configTo(d, sink+"idempotence: On"))
-	d.Send([]byte(record("waits for a permission")))
-	r.sees(t, "Idempotence refused")
-	d.Kill()
-	d.Start(configTo(d, sink+"idempotence: Off"))
-	d.Await("the record to be delivered", deliverTimeout, caughtUp)
-	d.Stop()
 }
 
 // copies runs dockets with one queue: an older copy of it, two at a time, and the older copy
@@ -285,102 +249,6 @@ func (r *reader) follow(t *testing.T, section document.Page) {
 	t.Helper()
 	for _, step := range section.Steps() {
 		r.step(t, step)
-	}
-}
-
-// connect runs the worker of the page until its file has every line.
-func (r *reader) connect(t *testing.T, section document.Page, want []string) {
-	addresses, err := freeport.Loopback(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := section.Blocks(t, "properties")
-	worker := strings.ReplaceAll(files[0], "kafka-1.example.com:9092", r.cluster.Brokers()[0]) + "listeners=http://" + addresses[0] + "\n"
-	for name, text := range map[string]string{"worker.properties": worker, "decisions.properties": files[1]} {
-		if err := os.WriteFile(filepath.Join(r.docket.Dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r.consumes(t, r.shell(t.Context(), "exec "+section.Steps()[0].Commands), want, func(*proc.Process) string {
-		text, _ := os.ReadFile(filepath.Join(r.docket.Dir, "decisions.ndjson")) // not there at first
-		return string(text)
-	})
-}
-
-// flink runs a job with the source of the page until it has printed every line.
-func (r *reader) flink(t *testing.T, section document.Page, want []string) {
-	job, err := os.ReadFile(filepath.Join("testdata", "Job.java"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "Job.java")
-	text := strings.Replace(string(job), "// The source.", section.Blocks(t, "java")[0], 1)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r.consumes(t, kafkatest.Flink(t, file, strings.Join(r.cluster.Brokers(), ",")), want, func(p *proc.Process) string {
-		return regexp.MustCompile(`(?m)^SLF4J.*\n`).ReplaceAllString(p.Log().Tail(1<<20)+"\n", "")
-	})
-}
-
-// consumes runs a consumer until what it has written, which output returns, has every line.
-func (r *reader) consumes(t *testing.T, cmd *exec.Cmd, want []string, output func(*proc.Process) string) {
-	t.Helper()
-	p, err := proc.Start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Kill()
-	var got []string
-	err = poll.Until(stepTimeout, func() error {
-		if got = sorted(output(p)); len(got) < len(want) {
-			return fmt.Errorf("the consumer has %d of %d lines", len(got), len(want))
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatalf("%v; it said:\n%s", err, p.Log().Tail(20))
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("the consumer has %d lines, want the %d that were sent", len(got), len(want))
-	}
-}
-
-// inGo reads as the page says of the libraries for Go: one skips what was taken back, the other
-// shows it, and the markers that end transactions.
-func inGo(t *testing.T, cluster *kafkatest.Secure, want []string) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.Brokers()...), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), stepTimeout)
-	defer cancel()
-	var got []string
-	for len(got) < len(want) {
-		fetches := client.PollFetches(ctx)
-		if err := fetches.Err(); err != nil {
-			t.Fatalf("after %d of %d records: %v", len(got), len(want), err)
-		}
-		for _, r := range fetches.Records() {
-			got = append(got, string(r.Value))
-		}
-	}
-	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		t.Errorf("franz-go: got %d records, want the %d that were sent", len(got), len(want))
-	}
-
-	reader := kafka.NewReader(kafka.ReaderConfig{Brokers: cluster.Brokers(), Topic: topic, IsolationLevel: kafka.ReadCommitted, MaxWait: time.Second})
-	defer reader.Close()
-	for _, want := range []string{takenBack, "\x00\x00\x00\x00\x00\x00"} { // and the marker
-		m, err := reader.ReadMessage(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(m.Value) != want {
-			t.Errorf("kafka-go: got %q, want %q, as the page says", m.Value, want)
-		}
 	}
 }
 

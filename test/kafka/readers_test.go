@@ -209,7 +209,7 @@ func (r *readers) finish(t *testing.T, cluster *kafkatest.Cluster, topic string)
 	t.Helper()
 	ends := cluster.Ends(topic)
 	for name, tally := range map[string]*tally{"franz-go": r.franz, "kafka-go": r.segmentio} {
-		if err := poll.Until(consumeTimeout, func() error { return tally.at(ends) }); err != nil {
+		if err := poll.Until(deliverTimeout, func() error { return tally.at(ends) }); err != nil {
 			t.Errorf("wait for the consumer of %s: %v", name, err)
 		}
 	}
@@ -244,7 +244,7 @@ func readConsoleUntilIdle(t *testing.T, cluster *kafkatest.Cluster, topic string
 		t.Fatal(err)
 	}
 	defer file.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), consumeTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), deliverTimeout)
 	defer cancel()
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, filepath.Join(kafkatest.Tools(t), "kafka-console-consumer.sh"),

@@ -3,6 +3,7 @@ package kafka
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -87,4 +88,25 @@ sinks:
 		wrong.report(t)
 		t.Logf("sink %s: %d lines, %d read", name, sent, len(seen))
 	}
+}
+
+// samples returns all sample records of the repository, one a line.
+func samples(t *testing.T) []byte {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", "testdata", "records", "*.ndjson"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("found no samples in testdata/records: %v", err)
+	}
+	var all []byte
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, text...)
+		if !bytes.HasSuffix(all, []byte("\n")) {
+			t.Fatalf("%s does not end with a newline", file)
+		}
+	}
+	return all
 }

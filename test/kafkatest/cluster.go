@@ -179,17 +179,6 @@ func (c *Cluster) Thaw(node int) {
 	c.t.Logf("Kafka node %d goes on", node)
 }
 
-// Stop stops all nodes in order.
-func (c *Cluster) Stop() {
-	c.t.Helper()
-	// All are told before one is waited for: a controller that is left alone
-	// of three has no majority to ask and cannot stop in order.
-	err := c.each(func(n *node) error { return n.stop(stopTimeout) })
-	if err != nil {
-		c.t.Fatal(err)
-	}
-}
-
 // end kills what still runs: nobody needs the data any more. When the test has
 // failed, the last words of every node go to its log.
 func (c *Cluster) end() {

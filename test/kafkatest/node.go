@@ -128,22 +128,6 @@ func (n *node) format() error {
 	return nil
 }
 
-// stop ends a running node in order. One that is down stays down.
-func (n *node) stop(timeout time.Duration) error {
-	select {
-	case <-n.process.Done():
-		return nil
-	default:
-	}
-	err := n.process.Stop(timeout)
-	// Java ends with 128+15 after a SIGTERM, in order or not; that it ended by
-	// itself is what counts.
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 143 {
-		return nil
-	}
-	return err
-}
-
 // java is a call of the Java class main; options are further ones for the machine.
 func (n *node) java(main string, args []string, options ...string) *exec.Cmd {
 	return n.command("java", slices.Concat(jvm(log4jOption(n.log4j())), options, []string{"-cp", filepath.Join(n.libs, "*"), main}, args)...)

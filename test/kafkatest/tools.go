@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,22 +20,13 @@ var tools = map[string]string{
 	"kafka-consumer-groups":  "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
 	"kafka-topics":           "org.apache.kafka.tools.TopicCommand",
 	"kafka-transactions":     "org.apache.kafka.tools.TransactionsCommand",
-	connectStandalone:        "org.apache.kafka.connect.cli.ConnectStandalone",
 }
 
-const connectStandalone = "connect-standalone"
-
-var (
-	//go:embed connect.pom.xml
-	connectPOM []byte
-	//go:embed flink.pom.xml
-	flinkPOM []byte
-	//go:embed tools-log4j2.properties
-	toolsLog4jProperties []byte
-)
+//go:embed tools-log4j2.properties
+var toolsLog4jProperties []byte
 
 // Tools returns a folder with the scripts that a distribution of Kafka has in bin:
-// kafka-console-consumer.sh and the like, and connect-standalone.sh. They need java in
+// kafka-console-consumer.sh and the like. They need java in
 // PATH. The folder ends with the test, which is skipped, or fails, as with Start.
 func Tools(t testing.TB) string {
 	t.Helper()
@@ -45,42 +35,14 @@ func Tools(t testing.TB) string {
 	if err := os.WriteFile(log4j, toolsLog4jProperties, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	libs := map[string]string{connectStandalone: connectJars(t)}
+	lib := Current.jars(t)
 	for name, class := range tools {
-		lib := libs[name]
-		if lib == "" {
-			lib = Current.jars(t)
-		}
 		script := fmt.Sprintf("#!/bin/sh\nexec java %s -cp '%s/*' %s \"$@\"\n", strings.Join(jvm("-Xmx256m", log4jOption(log4j)), " "), lib, class)
 		if err := os.WriteFile(filepath.Join(dir, name+".sh"), []byte(script), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return dir
-}
-
-// connectJars returns the folder that holds Kafka Connect, with the connectors for files.
-func connectJars(t testing.TB) string {
-	return mavenJars(t, artifact.Artifact{
-		Name:    "kafka-connect-" + Current.version,
-		What:    "Kafka Connect " + Current.version,
-		Recipe:  connectPOM,
-		Seconds: 10,
-	})
-}
-
-// Flink returns a call of java that runs the job of Flink in the file source, on a cluster
-// of its own in the same process. The test is skipped, or fails, as with Start.
-func Flink(t testing.TB, source string, args ...string) *exec.Cmd {
-	t.Helper()
-	artifact.Program(t, "javac default-jdk-headless") // java compiles the job
-	libs := mavenJars(t, artifact.Artifact{
-		Name:    "flink-2.0.0-kafka-4.0.1",
-		What:    "Flink 2.0.0",
-		Recipe:  flinkPOM,
-		Seconds: 30,
-	})
-	return exec.Command("java", append(jvm("-Xmx512m", "-Djava.io.tmpdir="+t.TempDir(), "-cp", filepath.Join(libs, "*"), source), args...)...)
 }
 
 // mavenJars returns the folder of an artifact whose recipe is a pom.xml: what that

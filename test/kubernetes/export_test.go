@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -204,69 +203,4 @@ func checkRecord(t *testing.T, want auditRun, about []string) {
 		text, _ := json.Marshal(want)
 		t.Errorf("run %s: docket says %s, want %s", want.ID, about[0], text)
 	}
-}
-
-// TestFailedAudit breaks the audit in a way that its export does not show. docket does
-// not take that for a cluster without violations.
-func TestFailedAudit(t *testing.T) {
-	const violations = 20
-	_, g := startAudited(t, violations, kubetest.GatekeeperOptions{AuditSeconds: 2, MaxAuditResults: 5})
-	w := watch(t, g.Export)
-	d := dockettest.New(t)
-	d.Start(exportSource(d, g.Export))
-	whole := func(r auditRun) bool { return r.Complete && r.Violations >= violations }
-	awaitRun(t, d, 0, "a run with its violations", whole)
-	g.BreakAudits()
-	failed := awaitRun(t, d, len(auditRuns(t, d)), "a failed run", func(r auditRun) bool { return r.Reason == "NoRecords" })
-	before := completeBefore(auditRuns(t, d), failed.ID) // one that failed on its way, or the last whole one
-	if failed.Complete || failed.Violations != 0 || failed.Previous == nil || *failed.Previous != before.Violations || before.Violations == 0 {
-		t.Errorf("a failed run is recorded as %+v, want it not complete, after %+v", failed, before)
-	}
-	for _, r := range w.runs(t) {
-		if r.id == failed.ID && (!r.finished || len(r.lines) != 2) {
-			t.Errorf("Gatekeeper wrote of the failed run: %s; want a start and an end alone", r.lines)
-		}
-	}
-	await(t, "Gatekeeper's log to know of the failure", func() error { // it says so when the run has ended
-		if !failedByLog(t, g, failed.ID) {
-			return fmt.Errorf("it has none of the run %s", failed.ID)
-		}
-		return nil
-	})
-	g.MendAudits()
-	awaitRun(t, d, len(auditRuns(t, d)), "a run with its violations again", whole)
-	runs := auditRuns(t, d)
-	d.Stop()
-	flagged := 0
-	for _, r := range runs {
-		if r.Reason == "NoRecords" {
-			flagged++
-		}
-	}
-	t.Logf("summary: of %d runs that all look finished, %d failed and are flagged", len(runs), flagged)
-}
-
-// completeBefore is the last complete run before the one of that id.
-func completeBefore(runs []auditRun, id string) (before auditRun) {
-	for _, r := range runs {
-		if r.ID == id {
-			break
-		}
-		if r.Complete {
-			before = r
-		}
-	}
-	return before
-}
-
-// failedByLog is whether Gatekeeper's log says that an audit has failed, after the one
-// of that id began.
-func failedByLog(t *testing.T, g *kubetest.Gatekeeper, id string) bool {
-	t.Helper()
-	text, err := os.ReadFile(g.Audit.Log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, after, began := strings.Cut(string(text), id)
-	return began && strings.Contains(after, `"level":"error"`) && strings.Contains(after, "audit manager audit() failed")
 }

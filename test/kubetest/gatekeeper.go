@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"testing"
 	"text/template"
 
 	"github.com/docket-export/docket/internal/testcert"
@@ -144,16 +143,6 @@ func (c *Cluster) gatekeeperProcess(program, pod string, args ...string) *server
 	}
 }
 
-// BreakAudits lets every audit fail from now on. The export does not say so: a run
-// that failed is one without violations there. A test can ask for it once.
-func (g *Gatekeeper) BreakAudits() {
-	g.cluster.t.Helper()
-	// At once: an audit may be making files in it.
-	if err := os.Rename(g.apiCache, g.cluster.file("api-cache-away")); err != nil {
-		g.cluster.t.Fatal(err)
-	}
-}
-
 // MendAudits undoes BreakAudits.
 func (g *Gatekeeper) MendAudits() {
 	g.cluster.t.Helper()
@@ -170,15 +159,4 @@ func (c *Cluster) render(text string, data any) string {
 		c.t.Fatal(err)
 	}
 	return out.String()
-}
-
-// GatekeeperManifests returns what the release of Gatekeeper would have in a cluster, one
-// object each.
-func GatekeeperManifests(t testing.TB) []string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(gatekeeperRelease(t), "gatekeeper.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Split(string(text), "\n---\n")
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/internal/repo"
-	"github.com/docket-export/docket/internal/testcert"
 	"github.com/docket-export/docket/test/internal/debian"
 )
 
@@ -61,41 +60,6 @@ func TestRules(t *testing.T) {
 		}
 		t.Logf("promtool %v:\n%s", args, out)
 	}
-}
-
-// The configuration of Prometheus in the runbook is one.
-func TestRunbookConfiguration(t *testing.T) {
-	_, text, ok := strings.Cut(runbook(t), "```yaml\nrule_files:")
-	if !ok {
-		t.Fatal("the runbook has no configuration of Prometheus")
-	}
-	text, _, _ = strings.Cut(text, "```")
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"prometheus.yml": "rule_files:" + text, "rules.yaml": rules(t), "ca.crt": testcert.NewCA(t).PEM,
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	out, err := exec.Command(debian.Program(t, "promtool"), "check", "config", filepath.Join(dir, "prometheus.yml")).CombinedOutput()
-	if err != nil {
-		t.Errorf("%v:\n%s", err, out)
-	}
-}
-
-// runbook is the text of docs/runbook.md.
-func runbook(t *testing.T) string {
-	t.Helper()
-	root, err := repo.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(root, "docs", "runbook.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // speed is how many times as fast the tests let time pass for the rules.

@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -17,8 +15,6 @@ import (
 
 	"github.com/docket-export/docket/internal/document"
 	"github.com/docket-export/docket/internal/testcert"
-	"github.com/docket-export/docket/test/internal/debian"
-	"github.com/docket-export/docket/test/nodetest"
 )
 
 // A change of the ConfigMap takes effect without a restart. A broken one changes nothing.
@@ -91,45 +87,6 @@ func TestCertificate(t *testing.T) {
 	s.nothingLost()
 }
 
-// A Prometheus in a pod scrapes docket at the address of its pod. Debian's cannot look for pods, so the test tells it
-// the address.
-func TestPrometheus(t *testing.T) {
-	t.Parallel()
-	n := nodetest.Start(t)
-	program := debian.Program(t, "prometheus")
-	libraries, err := exec.Command("ldd", program).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := []string{program}
-	for _, m := range regexp.MustCompile(`(/\S+) \(`).FindAllSubmatch(libraries, -1) {
-		files = append(files, fmt.Sprintf("%s:%[1]s", m[1]))
-	}
-	n.Image(t, "docket.test/prometheus:dev", files...)
-	s := pod{engine: "-every=20ms -count=100"}.start(t)
-	s.Apply(strings.Replace(prometheusManifest, "TARGET", `"`+s.get("{.status.podIP}")+`:9465"`, 1))
-	s.AwaitReady("pod/prometheus")
-	url := "http://" + s.Kubectl("get", "pod", "prometheus", "-o", "jsonpath={.status.podIP}") + ":9090/api/v1/query?query="
-	client := n.Client(t)
-	for query, want := range map[string]string{
-		`docket_records_stored_total`: `"100"`,
-		`up{job="docket"}`:            `"1"`,
-	} {
-		s.Await(query+" to be "+want, func() error {
-			resp, err := client.Get(url + query)
-			if err != nil {
-				return err
-			}
-			defer resp.Body.Close()
-			body, err := io.ReadAll(resp.Body)
-			if err == nil && !bytes.Contains(body, []byte(want)) {
-				err = fmt.Errorf("%s", body)
-			}
-			return err
-		})
-	}
-}
-
 const prometheusManifest = `apiVersion: v1
 kind: ConfigMap
 metadata: {name: prometheus}
@@ -160,26 +117,6 @@ spec:
   - {name: config, configMap: {name: prometheus}}
   - {name: data, emptyDir: {}}
 `
-
-// The commands of the runbook say in a pod, by kubectl exec, what the runbook says.
-func TestRunbook(t *testing.T) {
-	t.Parallel()
-	s := pod{engine: "-every=20ms"}.start(t)
-	s.row("It does not start")
-	s.row("DocketAbsent")
-	s.r.Answer(http.StatusServiceUnavailable)
-	s.row("DocketDeliveryLag")
-	s.row("Which sink fills it?")
-	s.r.Answer(http.StatusUnauthorized)
-	s.row("DocketSinkError")
-	s.row("What else needs you?")
-	s.r.Answer(http.StatusUnprocessableEntity)
-	s.kubectl("docket retry siem -f docket.yaml")
-	s.row("DocketDeadLetters")
-	s.r.Answer(0)
-	s.kubectl("docket deadletter redrive -f docket.yaml --sink siem --all")
-	s.nothingLost()
-}
 
 // row awaits what a row of the runbook's table shows when its command runs in the pod.
 func (s *scene) row(symptom string) {

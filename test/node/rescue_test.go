@@ -2,16 +2,13 @@ package node
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/docket-export/docket/decision"
-	"github.com/docket-export/docket/internal/document"
 	"github.com/docket-export/docket/internal/repo"
 	"github.com/docket-export/docket/test/kafkatest"
 	"github.com/docket-export/docket/test/nodetest"
@@ -67,68 +64,6 @@ func TestRescue(t *testing.T) {
 		t.Errorf("%d of %d acknowledged records are lost", lost, len(uids))
 	}
 	t.Logf("%d acknowledged, %d of them in the outage, %d lost", len(uids), len(uids)-before, lost)
-}
-
-// TestRescuePage follows docs/rescue.md: the pod is gone with its sink down.
-func TestRescuePage(t *testing.T) {
-	t.Parallel()
-	n := nodetest.Start(t)
-	s := &scene{Namespace: n.Namespace(t), t: t, r: n.Receiver(t)}
-	s.Volume("docket")
-	s.Apply(claim)
-	s.Apply(deployment(t, pod{engine: "-every=5ms", flags: []string{"--volume", "claim=docket"}}.manifest(t, n, s.r)))
-	r := &reader{node: n, dir: t.TempDir(), env: append(n.Command("true").Env, "KUBECACHEDIR="+t.TempDir())}
-	root, err := repo.Root()
-	must(t, err)
-	must(t, os.Symlink(root, filepath.Join(r.dir, "docket")))
-	page := document.Read(t, "rescue.md")
-	page.Text = strings.NewReplacer("policy", s.Name, "registry.example.com/docket:1.0.0", "docket.test/docket:dev",
-		"newName: registry.example.com/docket, newTag: 1.0.0", "newName: docket.test/docket, newTag: dev").Replace(page.Text)
-
-	s.leavesBehind()
-	s.Kubectl("scale", "deployment", "engine", "--replicas=0")
-	s.Await("docket's last line", func() error {
-		if said := s.text(s.docket); !strings.Contains(said, `"msg":"stopped"`) {
-			return errors.New(last(said))
-		}
-		return nil
-	})
-	before := s.acked()
-	missing := len(s.r.Missing(before))
-	s.r.Answer(0)
-	r.follow(t, page.Section(t, "The pod is gone"))
-	if lost := s.r.Missing(before); len(lost) > 0 || missing == 0 {
-		t.Errorf("%d of %d acknowledged records are lost; %d were pending", len(lost), len(before), missing)
-	}
-
-	t.Logf("%d acknowledged before the Job, %d of them pending, 0 lost", len(before), missing)
-}
-
-// leavesBehind waits for the pod of the Deployment, and until docket has acknowledged records
-// that the receiver, which is down from now on, does not have.
-func (s *scene) leavesBehind() {
-	s.t.Helper()
-	s.Kubectl("rollout", "status", "deployment", "engine", "--timeout=2m")
-	name := s.Kubectl("get", "pods", "-l=app=engine", "--field-selector=status.phase=Running", "-o", "jsonpath={.items[0].metadata.name}")
-	s.engine, s.docket = s.KeepLog(name, "engine"), s.KeepLog(name, "docket")
-	s.r.Answer(http.StatusServiceUnavailable)
-	s.ackedAfter(len(s.acked()))
-}
-
-// deployment is a manifest of a pod as a Deployment of one.
-func deployment(t *testing.T, manifest string) string {
-	t.Helper()
-	config, text, _ := strings.Cut(manifest, "---\n")
-	template := parts{}
-	must(t, json.Unmarshal([]byte(text), &template))
-	delete(template, "apiVersion")
-	delete(template, "kind")
-	template["metadata"] = parts{"labels": parts{"app": "engine"}}
-	out, err := json.Marshal(parts{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": parts{"name": "engine"}, "spec": parts{
-		"replicas": 1, "strategy": parts{"type": "Recreate"}, "selector": parts{"matchLabels": parts{"app": "engine"}}, "template": template,
-	}})
-	must(t, err)
-	return config + "---\n" + string(out) + "\n"
 }
 
 // jobSays waits until a pod of the Job has said want: a try may fail while the kubelet stops

@@ -2,11 +2,7 @@ package opa
 
 import (
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"slices"
-	"sync/atomic"
 	"testing"
 
 	"github.com/docket-export/docket/test/dockettest"
@@ -142,54 +138,3 @@ func checkAnswered(t *testing.T, answered map[string]bool, logged []event) {
 
 // unavailable is what OPA says of an upload that is answered 503.
 const unavailable = "HTTP 503"
-
-// TestQueueFull lets a sink stand until the queue is full, and kills docket. OPA is told so, keeps what it has, and nothing is
-// lost.
-func TestQueueFull(t *testing.T) {
-	var open atomic.Bool
-	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !open.Load() {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		if _, err := io.Copy(io.Discard, r.Body); err != nil {
-			panic(http.ErrAbortHandler) // nobody waits for an answer
-		}
-	}))
-	t.Cleanup(receiver.Close)
-	d, address := dockettest.New(t), listener(t)
-	configuration := config(d, address, ", maxBytes: 16Mi", fmt.Sprintf(`- name: slow
-  retry: {initialBackoff: 100ms, maxBackoff: 500ms}
-  http: {url: %s/}
-`, receiver.URL))
-	d.Start(configuration)
-	e := startEngine(t, address, upload{Buffer: "size", Trigger: "periodic"}, 10)
-	l := startLoad(t, e, 16<<10)
-	err := poll.Until(deliverTimeout, func() error {
-		if e.said(t, unavailable) == 0 {
-			return fmt.Errorf("OPA has not been answered 503; %d decisions are stored", d.Status().Ledger.Stored)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	full := d.Status().Ledger.Stored
-	d.Kill() // what it had no room for was not accepted
-	d.Start(configuration)
-	open.Store(true)
-	awaitMore(d, 500)
-	answered := l.stop()
-	logged := e.logged(t)
-	checkAnswered(t, answered, logged)
-	awaitStored(d, uint64(len(logged))) // an upload that fails while OPA stops is lost: see uploadsFail
-	e.Stop()
-	status := awaitDelivered(d)
-	d.Stop()
-	o := compare(t, logged, exported(t, d.ExportDirectory()))
-	t.Logf("summary: logged %d, seen %d, duplicates %d (%d recognised and not stored again), lost %d; full with %d, answered 503 %d times",
-		o.logged, o.seen, o.duplicates, status.Ledger.Duplicate, len(o.lost), full, e.said(t, unavailable))
-	if len(o.lost) > 0 {
-		t.Errorf("lost %d decisions: %s", len(o.lost), ids(o.lost))
-	}
-}

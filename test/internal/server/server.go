@@ -91,13 +91,6 @@ func (s *Server) Kill() {
 	s.t.Logf("killed %s", s.Name)
 }
 
-// Freeze stops the server without ending it: it keeps its connections, and takes up what
-// was sent to it meanwhile when Thaw lets it go on.
-func (s *Server) Freeze() { s.process.Signal(syscall.SIGSTOP) }
-
-// Thaw lets a frozen server go on.
-func (s *Server) Thaw() { s.process.Signal(syscall.SIGCONT) }
-
 // Stop stops the server in order. One that has ended already stays so.
 func (s *Server) Stop() {
 	s.t.Helper()
