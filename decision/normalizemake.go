@@ -63,12 +63,8 @@ func (t *texts) unquote(raw rawjson.Value) string {
 		t.builder.Grow(textSize)
 	}
 	begin := t.builder.Len()
-	if text, ok := raw.Plain(); ok {
-		t.builder.Write(text)
-	} else {
-		var few [256]byte // on the stack
-		t.builder.Write(raw.AppendText(few[:0]))
-	}
+	var few [256]byte // on the stack
+	t.builder.Write(raw.AppendText(few[:0]))
 	return t.builder.String()[begin:]
 }
 

@@ -199,33 +199,13 @@ func (r *ReviewReader) value(p []byte) []byte {
 		r.patch = base64Size{}
 	}
 	r.start(reviewInValue, p[0], limit, keep)
-	if n := plainString(p); n > 0 && keep && n <= limit && (part == nil || part.content == "") {
-		r.endValue(p[:n])
-		return p[n:]
-	}
 	return p
 }
 
 // name begins the name of a member, whose first byte is p[0].
 func (r *ReviewReader) name(p []byte) []byte {
-	if n := plainString(p); n > 0 {
-		r.state, r.part = reviewColon, reviewMembers[reviewMember{r.in, string(p[1 : n-1])}]
-		return p[n:]
-	}
 	r.start(reviewInName, p[0], maxReviewName, true)
 	return p
-}
-
-// plainString returns how many bytes the string has that p begins with, if it is all there and
-// has neither escapes nor anything beyond ASCII, as nearly all have; else 0.
-func plainString(p []byte) int {
-	if p[0] == '"' {
-		end := rawjson.StringEnd(p, 0)
-		if _, ok := rawjson.Value(p[:end]).Plain(); ok && end > 1 && p[end-1] == '"' {
-			return end
-		}
-	}
-	return 0
 }
 
 // start begins a name or a value of at most limit bytes, whose first byte is c.

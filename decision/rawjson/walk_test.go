@@ -157,9 +157,6 @@ func FuzzStrings(f *testing.F) {
 			if got := v.Text(); utf8.ValidString(quoted) && string(got) != said {
 				t.Errorf("%s: got %q, want %q", quoted, got, said)
 			}
-			if got, ok := v.Plain(); ok && string(got) != said {
-				t.Errorf("%s: got %q as plain, want %q", quoted, got, said)
-			}
 		}
 	})
 }
