@@ -48,7 +48,7 @@ func ExampleHandler() {
 
 	// Output:
 	// {"details":{"timing":{"queue":2000000}},"message":"no policy objects","operation":"CREATE","schemaVersion":1,"decision":"allow","requestUID":"b55fd242"}
-	// {"details":{"timing":{"queue":2000000},"image":"cart:1.2"},"name":"digests","message":"image has no digest","operation":"CREATE","schemaVersion":1,"decision":"warn","requestUID":"b55fd242"}
+	// {"details":{"image":"cart:1.2","timing":{"queue":2000000}},"name":"digests","message":"image has no digest","operation":"CREATE","schemaVersion":1,"decision":"warn","requestUID":"b55fd242"}
 	// {"details":{"timing":{"queue":2000000,"verify":1000000000}},"name":"signed","message":"image is not signed","operation":"CREATE","schemaVersion":1,"decision":"deny","requestUID":"b55fd242"}
 	// {"details":{"timing":{"queue":2000000}},"name":"replicas","message":"too many replicas","enforcementAction":"dryrun","operation":"CREATE","schemaVersion":1,"decision":"dryrun","requestUID":"b55fd242"}
 }

@@ -187,17 +187,17 @@ func TestDerivedLoggers(t *testing.T) {
 	base.WithGroup("n").Info("m", "l", 3)
 	base.Info("m")
 
-	const head = `{"details":{"a":0,"g":{"x":`
+	const group = `{"details":{"a":0,"g":{`
 	const tail = `}},"kind":"base","message":"m","schemaVersion":1,"decision":"allow"}`
 	want := map[string]int{
-		head + `1` + tail:             1,
-		head + `0,"h":{"l":2}` + tail: 1,
-		head + `0,"n":{"l":3}` + tail: 1,
-		head + `0` + tail:             1,
+		group + `"x":1` + tail:             1,
+		group + `"h":{"l":2},"x":0` + tail: 1,
+		group + `"n":{"l":3},"x":0` + tail: 1,
+		group + `"x":0` + tail:             1,
 	}
 	for i := range 8 {
-		want[fmt.Sprintf(`%s0,"i":%d,"h":{"j":%d}%s`, head, i, i, tail)] = 100
-		want[fmt.Sprintf(`%s0,"i":%d,"h":{"k":%d}%s`, head, i, i, tail)] = 100
+		want[fmt.Sprintf(`%s"h":{"j":%d},"i":%d,"x":0%s`, group, i, i, tail)] = 100
+		want[fmt.Sprintf(`%s"h":{"k":%d},"i":%d,"x":0%s`, group, i, i, tail)] = 100
 	}
 	counts := make(map[string]int)
 	for _, line := range got.lines {
