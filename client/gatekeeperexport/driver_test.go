@@ -28,7 +28,7 @@ func bubble(t *testing.T, test func(*testing.T, *clienttest.Exporter, *Driver)) 
 		e := clienttest.New()
 		defer e.Close()
 		d := New(Options{Pod: "audit-7d9f"})
-		d.open = func(c client.Config) (logger, error) {
+		d.open = func(c client.Config) (*client.Client, error) {
 			c.Transports = map[string]client.Transport{
 				"unix": func(string, *client.Config) (client.Dial, error) { return e.Dial, nil },
 			}
