@@ -196,7 +196,8 @@ func TestConcurrentCalls(t *testing.T) {
 		}
 		wg.Go(func() {
 			for i := range 20 {
-				e.BreakAfter(7)
+				e.Down()
+				e.Up()
 				create(t, d, fmt.Sprintf(`,"producer":"p%d"`, i))
 				time.Sleep(time.Second)
 			}

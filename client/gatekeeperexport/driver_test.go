@@ -37,7 +37,6 @@ func bubble(t *testing.T, test func(*testing.T, *clienttest.Exporter, *Driver)) 
 		test(t, e, d)
 		e.Release()
 		e.Up()
-		e.Unmute()
 		time.Sleep(10 * time.Second) // longer than a client waits before it connects again
 		if _, err := d.use(name); err == nil {
 			d.connections[name].calls.Done()
