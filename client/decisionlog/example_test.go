@@ -6,35 +6,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/docket-export/docket/client"
 	"github.com/docket-export/docket/client/decisionlog"
 	"github.com/docket-export/docket/decision"
 )
-
-// A policy engine logs its decisions with slog and has them exported.
-func Example() {
-	c, err := client.New(client.Config{
-		Address: "", // unix:///run/docket/docket.sock; here it stays off
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer c.Close(context.Background())
-
-	log := slog.New(decisionlog.NewHandler(c, nil)).With(
-		"process", decision.Admission,
-		"cluster", "prod-eu-1",
-	)
-	log.Error("image is not signed", // deny, by its level
-		"kind", "K8sSignedImages", "name", "signed",
-		"resourceKind", "Pod", "resourceName", "cart-7d9",
-		"image", "registry.example.test/cart:1.2",
-	)
-
-	fmt.Println(log.Enabled(context.Background(), slog.LevelError))
-	// Output: false
-}
 
 // Attributes named like fields of a record fill them. The others are details.
 func ExampleHandler() {

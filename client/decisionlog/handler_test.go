@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"strings"
 	"sync"
 	"testing"
 	"testing/slogtest"
@@ -208,20 +207,6 @@ func TestDerivedLoggers(t *testing.T) {
 	}
 }
 
-// Two groups opened on one logger do not share the memory of their names.
-func TestGroupsOfOneLogger(t *testing.T) {
-	log, got := newLog()
-	base := log.WithGroup("a").WithGroup("b").WithGroup("c")
-	left, right := base.WithGroup("left"), base.WithGroup("right")
-	left.Info("m", "x", 1)
-	right.Info("m", "x", 2)
-	for i, want := range []string{`{"a":{"b":{"c":{"left":{"x":1}}}}}`, `{"a":{"b":{"c":{"right":{"x":2}}}}}`} {
-		if !strings.Contains(got.lines[i], `"details":`+want) {
-			t.Errorf("got %s, want %s in it", got.lines[i], want)
-		}
-	}
-}
-
 // A time that a record cannot hold does not stop it.
 func TestTimeBeyondTheFormat(t *testing.T) {
 	var got records
@@ -234,15 +219,3 @@ func TestTimeBeyondTheFormat(t *testing.T) {
 		t.Errorf("got %+v, want it without a timestamp", got)
 	}
 }
-
-func BenchmarkHandler(b *testing.B) {
-	log := slog.New(decisionlog.NewHandler(nothing{}, nil)).With("process", "admission", "pod", "webhook-7d9f")
-	b.ReportAllocs()
-	for b.Loop() {
-		log.Warn("image has no digest", "kind", "K8sImageDigests", "name", "digests", "resourceKind", "Pod", "resourceName", "cart", "image", "x")
-	}
-}
-
-type nothing struct{}
-
-func (nothing) Export(context.Context, *decision.Record) error { return nil }

@@ -162,16 +162,6 @@ func TestCloseConnection(t *testing.T) {
 	})
 }
 
-// A stalled connection closes like any other.
-func TestCloseStalledConnection(t *testing.T) {
-	bubble(t, func(t *testing.T, e *clienttest.Exporter, d *Driver) {
-		create(t, d, "")
-		e.Down()
-		checkError(t, d.Publish(t.Context(), name, violation(0, "deny"), subject), inTime)
-		checkError(t, d.CloseConnection(name), notClosed)
-	})
-}
-
 // Calls of every kind at once, over an exporter that breaks off: each record for
 // which Publish returned nil is stored once.
 func TestConcurrentCalls(t *testing.T) {

@@ -299,34 +299,3 @@ func TestPublishBatch(t *testing.T) {
 		}
 	})
 }
-
-// A batch has one deadline for all of it, and one stays in order where nothing
-// waits.
-func TestPublishBatchStalled(t *testing.T) {
-	bubble(t, func(t *testing.T, e *clienttest.Exporter, d *Driver) {
-		create(t, d, "")
-		e.Down()
-		began := time.Now()
-		for i, err := range d.PublishBatch(t.Context(), name, []any{violation(0, "deny"), violation(0, "deny")}, subject) {
-			if checkError(t, err, inTime); i == 1 && time.Since(began) != 3*time.Second {
-				t.Errorf("the batch took %v, want 3s", time.Since(began))
-			}
-		}
-		data := make([]any, 64)
-		for i := range data {
-			data[i] = violation(i, "deny")
-		}
-		for _, err := range d.PublishBatch(t.Context(), name, data, subject) {
-			checkError(t, err, inMemory)
-		}
-		e.Up()
-		if err := e.Wait(t.Context(), 66); err != nil {
-			t.Fatal(err)
-		}
-		for i, line := range e.Lines()[2:] {
-			if want := string(violation(i, "deny")); line.Text != want {
-				t.Fatalf("record %d is %s, want %s", i, line.Text, want)
-			}
-		}
-	})
-}
