@@ -14,8 +14,6 @@
 //	config.go    Config
 //	sender.go    Sender: lines in, for programs that keep them elsewhere
 //	link.go      what both are made of: the lines under way (line.go)
-//	raw.go       copies of records that wait to be encoded
-//	encode.go    the goroutine that encodes them
 //	room.go      callers that wait for room
 //	flush.go     callers that wait until lines are finished
 //	later.go     records that are made after the decision has left
@@ -192,19 +190,11 @@ func (c *Client) TryLog(r *decision.Record) error {
 }
 
 func (c *Client) tryLog(r *decision.Record) error {
-	copied := newRaw()
-	if err := copied.Set(r); err != nil {
-		copied.free()
+	l, err := c.encode(r)
+	if err != nil {
 		c.link.lose(kindOf(r.Decision), lostInvalid)
 		return err
 	}
-	copied.kind = kindOf(r.Decision)
-	copied.rank = c.ranks[copied.kind]
-	if c.link.tryTakeRaw(copied) {
-		return nil
-	}
-	l := copied.encode()
-	copied.free()
 	return c.offer(l)
 }
 

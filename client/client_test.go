@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"net"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -141,28 +140,6 @@ func TestLogSaysWhyItGaveUp(t *testing.T) {
 	e.Release()
 	closeClient(t, c) // it was under way all the same
 	checkCount(t, e.Lines(), 1)
-}
-
-func TestLogSaysThatTheExporterIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		never := func(string, *Config) (Dial, error) {
-			return func(context.Context) (net.Conn, error) { return nil, errors.New("nobody there") }, nil
-		}
-		c, err := New(Config{Address: "test://", Transports: map[string]Transport{"test": never}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		err = c.Log(ctx, record(decision.Deny, 1))
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "docket is away: nobody there") {
-			t.Errorf("Log: got %v, want that docket is away", err)
-		}
-		left, err := c.Close(ctx)
-		if left != 1 || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "docket is away") {
-			t.Errorf("Close: got %d left, %v, want 1 and why", left, err)
-		}
-	})
 }
 
 func checkCount(t *testing.T, lines []clienttest.Line, want int) {
@@ -428,43 +405,4 @@ func TestCloseFindsAnExporterThatIsBack(t *testing.T) {
 			t.Errorf("Close: got %d left, %v, and %d stored, want the record stored", left, err, len(stored()))
 		}
 	})
-}
-
-// A result that is there wins over a context that has ended.
-func TestLogOfAStoredRecord(t *testing.T) {
-	c := &Client{link: newLink(linkConfig{}, newOutbox(1<<20, 0, 4))}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	for range 100 {
-		result := make(chan error, 1)
-		result <- nil
-		if err := c.await(ctx, result); err != nil {
-			t.Fatalf("got %v, want nil: the record is stored", err)
-		}
-	}
-}
-
-// What is logged after Close is nobody's loss but the caller's, who is told.
-func TestTryLogDuringClose(t *testing.T) {
-	e := newExporter(t)
-	c := e.client(Config{})
-	_ = c.TryLog(&decision.Record{Decision: decision.Deny, Process: "guess"})
-	e.await("the loss record", func() bool { return len(e.Lines()) == 1 })
-	e.Hold()
-	if err := c.TryLog(record(decision.Deny, 1)); err != nil {
-		t.Fatal(err)
-	}
-	e.await("a pending line", func() bool { return e.Held() == 1 })
-	closed := make(chan error, 1)
-	go func() {
-		_, err := c.Close(within(t))
-		closed <- err
-	}()
-	for !errors.Is(c.TryLog(record(decision.Deny, 2)), ErrClosed) {
-		runtime.Gosched()
-	}
-	e.Release()
-	if err := <-closed; err != nil {
-		t.Errorf("Close: got %v, want nil: everything is stored", err)
-	}
 }

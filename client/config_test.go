@@ -12,34 +12,11 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/decision"
-	"github.com/docket-export/docket/decision/stream"
 )
 
 // elsewhere is a transport from outside of the package.
 func elsewhere(string, *Config) (Dial, error) {
 	return func(context.Context) (net.Conn, error) { return nil, errors.New("nobody there") }, nil
-}
-
-func TestValidateGood(t *testing.T) {
-	for name, c := range map[string]Config{
-		"zero":     {},
-		"unix":     {Address: "unix:///run/docket/docket.sock"},
-		"loopback": {Address: "tcp://127.0.0.1:7443"},
-		"full": {
-			Address: "tcp://docket.example.com:7443", Producer: strings.Repeat("p", MaxProducer), Mode: BlockingStrict,
-			Timeout: time.Millisecond, MaxBufferedBytes: MinBufferedBytes, Keep: []decision.Decision{decision.Allow},
-			TLS:        &TLSConfig{CAFile: "a", CertFile: "b", KeyFile: "c", ServerName: "d"},
-			Transports: map[string]Transport{"vsock": elsewhere},
-		},
-		"other transport":   {Address: "vsock://2:1", TLS: &TLSConfig{}, Transports: map[string]Transport{"vsock": elsewhere}},
-		"transport for tcp": {Address: "tcp://from/here", Transports: map[string]Transport{"tcp": elsewhere}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if err := c.Validate(); err != nil {
-				t.Errorf("got %v, want no error", err)
-			}
-		})
-	}
 }
 
 // All that is wrong is reported at once, each with its key.
@@ -66,21 +43,6 @@ transports[vsock]: must not be nil
 transports: a scheme must not be empty or contain ://, not "x://"`
 	if err := c.Validate(); err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
-	}
-}
-
-func TestValidateProducer(t *testing.T) {
-	for want, c := range map[string]Config{
-		"producer: must consist of letters, digits and . _ : / -":                                     {Producer: "größe"},
-		"mode: must be Batch, Blocking or BlockingStrict, not \"" + strings.Repeat("x", 64) + "\"...": {Mode: Mode(strings.Repeat("x", 65))},
-	} {
-		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("got %v, want %s", err, want)
-		}
-	}
-	// "/" and a UUID follow the name.
-	if err := stream.CheckProducer(strings.Repeat("p", MaxProducer) + "/00000000-0000-4000-8000-000000000000"); err != nil {
-		t.Errorf("the longest name with its random part: got %v, want no error", err)
 	}
 }
 

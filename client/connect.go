@@ -38,7 +38,6 @@ var errStolen = errors.New("another producer uses this name: choose another name
 func (k *link) run(ctx context.Context) {
 	defer close(k.done)
 	defer k.disown()
-	defer k.startEncoder()()
 	var pause pauses
 	for ctx.Err() == nil {
 		began, first := time.Now(), k.first()

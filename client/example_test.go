@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"fmt"
 	"log"
 	"net/http"
 	"time"
@@ -54,36 +53,4 @@ func ExampleClient_Export() {
 		}
 		// answer the admission review
 	})
-}
-
-// An audit knows that each violation it has found is on disk before it goes on.
-func ExampleClient_Log() {
-	c, err := client.New(client.Config{Address: "unix:///run/docket/docket.sock", Producer: "audit"})
-	if err != nil {
-		log.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	violation := &decision.Record{Decision: decision.Deny, Process: decision.Audit, AuditID: "2026-01-05T10:00:00Z"}
-	if err := c.Log(ctx, violation); err != nil {
-		log.Print(err) // says whether the exporter is away, or its queue full
-	}
-}
-
-// The counts of Stats are made to be read by a metrics library for each scrape.
-func ExampleClient_Stats() {
-	var c *client.Client
-	stats := c.Stats()
-	fmt.Println("docket_client_records_logged_total", stats.Logged)
-	fmt.Println("docket_client_records_stored_total", stats.Stored)
-	for _, d := range []decision.Decision{decision.Deny, decision.Allow} {
-		fmt.Printf("docket_client_records_lost_total{decision=%q} %d\n", d, stats.Lost[d])
-	}
-	fmt.Println("docket_client_buffer_bytes", stats.BufferedBytes)
-	// Output:
-	// docket_client_records_logged_total 0
-	// docket_client_records_stored_total 0
-	// docket_client_records_lost_total{decision="deny"} 0
-	// docket_client_records_lost_total{decision="allow"} 0
-	// docket_client_buffer_bytes 0
 }

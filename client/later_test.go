@@ -3,13 +3,9 @@ package client
 import (
 	"context"
 	"errors"
-	"io"
-	"net"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/docket-export/docket/client/clienttest"
 	"github.com/docket-export/docket/client/clienttest/await"
@@ -59,41 +55,6 @@ func TestLaterRunsBeforeTheEnd(t *testing.T) {
 	if c.Later(1, func() { t.Error("it runs after Close") }) {
 		t.Error("Later after Close: got true, want false")
 	}
-}
-
-// A function that comes alone runs at once, and those that come soon after another run together.
-func TestLaterRunsInRounds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		never := func(string, *Config) (Dial, error) {
-			return func(context.Context) (net.Conn, error) { return nil, io.ErrClosedPipe }, nil
-		}
-		c, err := New(Config{Address: "test://", Transports: map[string]Transport{"test": never}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer closeClient(t, c)
-		began := time.Now()
-		ran := make(chan time.Duration, 10)
-		for range 5 {
-			for range 2 {
-				c.Later(0, func() { ran <- time.Since(began) })
-				synctest.Wait()
-				time.Sleep(laterPause / 5)
-			}
-			time.Sleep(4 * laterPause)
-			synctest.Wait()
-		}
-		for i := range 10 {
-			at := <-ran
-			want := time.Duration(i/2) * (4*laterPause + 2*(laterPause/5))
-			if i%2 == 1 {
-				want += laterPause
-			}
-			if at != want {
-				t.Errorf("function %d: ran after %v, want %v", i, at, want)
-			}
-		}
-	})
 }
 
 // Neither Later nor Lose waits: not for a function that hangs, not for room, and not for

@@ -33,11 +33,10 @@ func (e *RefusedError) Error() string {
 // from outside.
 type link struct {
 	linkConfig
-	cancel   context.CancelFunc
-	closing  chan struct{} // closed when no more lines are taken
-	done     chan struct{} // closed when run has ended
-	wake     chan struct{} // to the writer: there may be something to write
-	rawTaken chan struct{} // to the encoder: there may be something in the intake
+	cancel  context.CancelFunc
+	closing chan struct{} // closed when no more lines are taken
+	done    chan struct{} // closed when run has ended
+	wake    chan struct{} // to the writer: there may be something to write
 
 	mu      sync.Mutex
 	box     outbox         // guarded by mu, as all below
@@ -45,19 +44,13 @@ type link struct {
 	waiting []int          // of them, by rank
 	cohorts []*cohort      // that flush waits for, and last the one of new lines
 	idle    bool           // the writer waits for wake
-	// intake are the lines that are taken and not in the outbox yet: raw ones, and
-	// what was taken behind them. The encoder has the first encoding of them, or
-	// waits for rawTaken. It is empty while a caller waits for room.
-	intake      deque[taken]
-	encoding    int
-	encoderIdle bool
-	closed      bool   // no more lines are taken
-	err         error  // why the link has ended, for ever
-	losses      losses // lines that were dropped, and what was told of them
-	away        error  // why there is no connection; nil: there is one, or no attempt has failed
-	met         bool   // an exporter has answered once
-	base        uint64 // number on the wire less the number that callers know
-	stats       linkStats
+	closed  bool           // no more lines are taken
+	err     error          // why the link has ended, for ever
+	losses  losses         // lines that were dropped, and what was told of them
+	away    error          // why there is no connection; nil: there is one, or no attempt has failed
+	met     bool           // an exporter has answered once
+	base    uint64         // number on the wire less the number that callers know
+	stats   linkStats
 }
 
 // linkConfig is what a link is made of. The callbacks are called one at a time,
@@ -87,12 +80,9 @@ func newLink(config linkConfig, box outbox) *link {
 		closing:    make(chan struct{}),
 		done:       make(chan struct{}),
 		wake:       make(chan struct{}, 1),
-		rawTaken:   make(chan struct{}, 1),
 		box:        box,
 		waiting:    make([]int, box.ranks()),
 		cohorts:    []*cohort{{}},
-
-		encoderIdle: true,
 	}
 }
 
@@ -169,7 +159,6 @@ func (k *link) ended() error {
 
 // takeLocked takes l if there is room, with mu held.
 func (k *link) takeLocked(l *line) bool {
-	k.encodeFor(l) // and what is dropped has its text
 	if !k.box.makeRoom(l, k.shed) {
 		return false
 	}
@@ -181,11 +170,6 @@ func (k *link) takeLocked(l *line) bool {
 
 // enter adds l behind all lines taken before, even beyond the limit, with mu held.
 func (k *link) enter(l *line) {
-	k.box.hold(l.size())
-	if k.intake.len() > 0 { // the encoder is at work, and passes it on
-		k.intake.pushBack(taken{line: l})
-		return
-	}
 	k.box.add(l)
 	k.wakeWriter()
 }

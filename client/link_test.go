@@ -108,31 +108,6 @@ func TestRefusalsAloneHandleLines(t *testing.T) {
 	}
 }
 
-// Lines that wait behind a write which the exporter does not read were not sent.
-func TestAckOfWhatIsNotSent(t *testing.T) {
-	const lines = 2 * writeBytes / 1000
-	queued := make(chan struct{})
-	why := make(chan error, 100)
-	s := scripted(t, SenderConfig{Disconnected: func(err error, _ time.Duration) { why <- err }}, func(nc net.Conn, in *bufio.Reader) {
-		<-queued
-		_, _ = nc.Write(stream.Ack{Through: lines}.Append(nil))
-	})
-	for range lines {
-		if err := s.Send(within(t), []byte(strings.Repeat("x", 999))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	close(queued)
-	if err := <-why; err == nil || !strings.Contains(err.Error(), "which was never sent") {
-		t.Errorf("Disconnected: got %v, want an ack of what was not sent", err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if left, _ := s.Close(ctx); left != lines {
-		t.Errorf("Close: got %d left, want %d", left, lines)
-	}
-}
-
 // An exporter that takes the hello and says nothing is left after a while, and
 // tried again.
 func TestExporterThatDoesNotAnswer(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"runtime"
 	"slices"
@@ -79,7 +80,7 @@ func TestShedsByPriority(t *testing.T) {
 	}
 	o.here.Store(true)
 	closeClient(t, c)
-	got, lost := sequences(t, e(o).Lines())
+	got, lost := sequences(t, o.e.Lines())
 	want := map[decision.Decision]int{
 		decision.Allow: allows + refused[decision.Allow], decision.DryRun: 10, decision.Warn: 1, decision.Deny: 1,
 	}
@@ -96,93 +97,20 @@ func TestShedsByPriority(t *testing.T) {
 	}
 }
 
-func e(o *offline) *exporter { return o.e }
-
-// A review that failed is kept longer than a warning, and counted by its name.
-func TestErrorsAreKeptAndCounted(t *testing.T) {
-	o := &offline{e: newExporter(t)}
-	config := o.config()
-	config.MaxBufferedBytes = MinBufferedBytes
-	c := startClient(t, config)
-	const failed = 10
-	for n := range 1000 {
-		_ = c.TryLog(record(decision.Warn, n))
-	}
-	for n := range failed {
-		if err := c.TryLog(record(decision.Error, n)); err != nil {
-			t.Errorf("error %d in a buffer full of warnings: got %v, want room", n, err)
+// What Keep lists first is kept longest, and what it does not list is the first to go.
+func TestRanks(t *testing.T) {
+	for name, test := range map[string]struct {
+		keep []decision.Decision
+		want [len(kinds)]int // of deny, error, warn, dryrun, allow and unspecified
+	}{
+		"default":     {defaultKeep, [len(kinds)]int{0, 1, 2, 3, 4, 5}},
+		"some":        {[]decision.Decision{decision.Allow, decision.Deny}, [len(kinds)]int{1, 5, 5, 5, 0, 5}},
+		"unspecified": {[]decision.Decision{Unspecified, decision.Deny}, [len(kinds)]int{1, 5, 5, 5, 5, 0}},
+	} {
+		c := startClient(t, Config{Address: "unix:///nobody", Keep: test.keep})
+		if c.ranks != test.want {
+			t.Errorf("%s: got %v, want %v", name, c.ranks, test.want)
 		}
-	}
-	if lost := c.Stats().Lost; lost[decision.Error] != 0 || lost[decision.Warn] == 0 {
-		t.Errorf("lost: got %v, want warnings only", lost)
-	}
-	for n := range 1000 {
-		_ = c.TryLog(record(decision.Deny, n))
-	}
-	o.here.Store(true)
-	closeClient(t, c)
-	if _, lost := sequences(t, o.e.Lines()); lost[decision.Error] != failed {
-		t.Errorf("told as lost: got %v, want the %d errors that made room for denies", lost, failed)
-	}
-}
-
-// The order of Keep is the user's to choose.
-func TestKeepIsConfigurable(t *testing.T) {
-	o := &offline{e: newExporter(t)}
-	config := o.config()
-	config.MaxBufferedBytes = MinBufferedBytes
-	config.Keep = []decision.Decision{decision.Allow, decision.Deny}
-	c := startClient(t, config)
-	for c.Stats().Lost[decision.Deny] == 0 {
-		_ = c.TryLog(record(decision.Deny, 1))
-	}
-	if err := c.TryLog(record(decision.Allow, 1)); err != nil {
-		t.Errorf("allow, which is kept longest: got %v", err)
-	}
-	for _, d := range []decision.Decision{decision.Warn, decision.Deny} {
-		if err := c.TryLog(record(d, 1)); !errors.Is(err, ErrFull) {
-			t.Errorf("%s: got %v, want ErrFull", d, err)
-		}
-	}
-}
-
-// What Keep does not list is the first to go: allows, and records without a decision,
-// make room for a deny, and never the other way round.
-func TestUnlistedIsDroppedFirst(t *testing.T) {
-	for _, unlisted := range []decision.Decision{decision.Allow, ""} {
-		o := &offline{e: newExporter(t)}
-		config := o.config()
-		config.MaxBufferedBytes = MinBufferedBytes
-		config.Keep = []decision.Decision{decision.Deny, decision.Warn}
-		c := startClient(t, config)
-		for n := range 1000 {
-			_ = c.TryLog(record(unlisted, n))
-		}
-		const denies = 10
-		for n := range denies {
-			if err := c.TryLog(record(decision.Deny, n)); err != nil {
-				t.Errorf("deny %d in a buffer full of %q: got %v, want room", n, unlisted, err)
-			}
-		}
-		for n := range 1000 {
-			_ = c.TryLog(record(unlisted, n))
-		}
-		if lost := c.Stats().Lost; lost[decision.Deny] != 0 {
-			t.Errorf("lost beside %q: got %v, want no deny", unlisted, lost)
-		}
-		o.here.Store(true)
-		closeClient(t, c)
-		if got, _ := sequences(t, o.e.Lines()); len(got[decision.Deny]) != denies {
-			t.Errorf("stored beside %q: got %d denies, want %d", unlisted, len(got[decision.Deny]), denies)
-		}
-	}
-}
-
-// A list may say where records without a decision rank.
-func TestUnspecifiedCanBeListed(t *testing.T) {
-	got := ranksOf([]decision.Decision{Unspecified, decision.Deny})
-	if want := [len(kinds)]int{1, 5, 5, 5, 5, 0}; got != want {
-		t.Errorf("ranks of deny, error, warn, dryrun, allow and unspecified: got %v, want %v", got, want)
 	}
 }
 
@@ -332,27 +260,6 @@ func TestDenyDoesNotYieldToALargeAllow(t *testing.T) {
 	}
 }
 
-// Large records of the past leave the buffer to small ones.
-func TestSmallRecordsAfterLargeOnes(t *testing.T) {
-	e := newExporter(t)
-	c := e.client(Config{MaxBufferedBytes: MinBufferedBytes})
-	for range 50 {
-		if err := c.Log(within(t), &decision.Record{Message: strings.Repeat("x", 15_000)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	e.Hold()
-	taken := 0
-	for c.TryLog(&decision.Record{Message: strings.Repeat("x", 300)}) == nil {
-		taken++
-	}
-	if taken < 25 {
-		t.Errorf("taken: got %d records of 300 bytes into 64 KiB, want at least 25", taken)
-	}
-	e.Release()
-	closeClient(t, c)
-}
-
 // sequences returns the numbers of the records of d among lines, and the losses
 // that were told.
 func sequences(t *testing.T, lines []clienttest.Line) (got map[decision.Decision][]int, lost map[decision.Decision]int) {
@@ -412,4 +319,47 @@ func closeAway(t *testing.T, c *Client) (left int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	return c.Close(ctx)
+}
+
+// While room is short, each record arrives once and in its
+// order, or is counted as lost.
+func TestTryLogWithoutRoom(t *testing.T) {
+	e := newExporter(t)
+	c := e.client(Config{MaxBufferedBytes: MinBufferedBytes})
+	const records, logEach = 3000, 30
+	text := strings.Repeat("m", 8<<10)
+	var logging sync.WaitGroup
+	for _, d := range defaultKeep {
+		logging.Go(func() {
+			for n := 1; n <= records; n++ {
+				r := &decision.Record{Decision: d, Sequence: uint64(n), Message: text[:rand.IntN(1<<rand.IntN(13))]}
+				if n%logEach == 0 {
+					if err := c.Log(within(t), r); err != nil {
+						t.Errorf("%s %d: Log: %v", d, n, err)
+					}
+				} else if err := c.TryLog(r); err != nil && !errors.Is(err, ErrFull) {
+					t.Errorf("%s %d: TryLog: %v", d, n, err)
+				}
+			}
+		})
+	}
+	logging.Wait()
+	closeClient(t, c)
+	got, told := sequences(t, e.Lines())
+	lost := c.Stats().Lost
+	for _, d := range defaultKeep {
+		last, logged := 0, 0
+		for _, n := range got[d] {
+			if n <= last {
+				t.Fatalf("%s: got record %d behind %d", d, n, last)
+			}
+			if last = n; n%logEach == 0 {
+				logged++
+			}
+		}
+		if len(got[d])+int(lost[d]) != records || logged != records/logEach || told[d] != int(lost[d]) {
+			t.Errorf("%s: got %d records, %d of them by Log, %d lost and %d of those told, want %d in all, %d by Log, and all told",
+				d, len(got[d]), logged, lost[d], told[d], records, records/logEach)
+		}
+	}
 }

@@ -14,13 +14,13 @@ package client
 type outbox struct {
 	limit    int // of used, in bytes
 	maxLines int // 0: any number
-	used     int // memory of all lines, those of the intake among them
+	used     int // memory of all lines
 
 	lanes  []lane
 	flight deque[*line]
 	first  uint64 // number of the front of flight, or of the next line there
 	orders uint64 // orders given so far
-	count  int    // lines, waiting and in flight, and those of the intake
+	count  int    // lines, waiting and in flight
 }
 
 type lane struct {
@@ -50,22 +50,15 @@ func (o *outbox) makeRoom(l *line, shed func(*line)) bool {
 	return true
 }
 
-// hasRoom reports whether there is room for so many bytes without dropping a line.
-func (o *outbox) hasRoom(bytes int) bool { return o.used+bytes <= o.limit }
-
-// hold counts a line of so many bytes, even beyond the limit.
-func (o *outbox) hold(bytes int) {
-	o.used += bytes
-	o.count++
-}
-
-// add adds l, which is counted, at the end of those that wait.
+// add adds l at the end of those that wait, even beyond the limit.
 func (o *outbox) add(l *line) {
 	to := o.lane(l)
 	o.orders++
 	l.order = o.orders
 	to.pushBack(l)
 	to.bytes += l.size()
+	o.used += l.size()
+	o.count++
 }
 
 // lane is where l waits.

@@ -71,7 +71,6 @@ func TestOutboxModel(t *testing.T) {
 				t.Fatalf("step %d: makeRoom: got %t, want %t", step, got, want)
 			}
 			if got {
-				box.hold(l.size())
 				box.add(l)
 			}
 		case roll < 17:

@@ -1,8 +1,6 @@
 package client
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +8,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -343,83 +340,4 @@ func TestPauses(t *testing.T) {
 			want = min(2*want, lastPause)
 		}
 	})
-}
-
-func TestManyGoroutinesSend(t *testing.T) {
-	e := newExporter(t)
-	s := e.sender(SenderConfig{MaxInFlightBytes: 10000})
-	var wg sync.WaitGroup
-	for g := range 8 {
-		wg.Go(func() {
-			for n := range 500 {
-				if err := s.Send(within(t), fmt.Appendf(nil, `{"g":%d,"n":%d}`, g, n)); err != nil {
-					t.Errorf("Send: %v", err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	closeAll(t, s)
-	seen := map[string]bool{}
-	for _, l := range e.Lines() {
-		seen[l.Text] = true
-	}
-	if len(e.Lines()) != 4000 || len(seen) != 4000 {
-		t.Errorf("settled lines: got %d, %d different, want 4000", len(e.Lines()), len(seen))
-	}
-}
-
-func BenchmarkSender(b *testing.B) {
-	s, err := NewSender(SenderConfig{Address: counter(b)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	record := []byte(`{"message":"` + strings.Repeat("x", 1010) + `"}`)
-	ctx := context.Background()
-	b.SetBytes(int64(len(record)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := s.Send(ctx, record); err != nil {
-			b.Fatal(err)
-		}
-	}
-	if left, err := s.Close(ctx); left > 0 || err != nil {
-		b.Fatal(left, err)
-	}
-}
-
-// counter starts an exporter that only counts, and returns its address.
-func counter(b *testing.B) (address string) {
-	b.Helper()
-	path := filepath.Join(b.TempDir(), "s")
-	ln, err := net.Listen("unix", path)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { ln.Close() })
-	go ackAll(ln)
-	return "unix://" + path
-}
-
-// ackAll acknowledges what comes over one connection.
-func ackAll(ln net.Listener) {
-	nc, err := ln.Accept()
-	if err != nil {
-		return
-	}
-	defer nc.Close()
-	in := bufio.NewReader(nc)
-	if _, err := in.ReadString('\n'); err != nil {
-		return
-	}
-	_, _ = nc.Write(stream.Answer{}.Append(nil))
-	buf, n := make([]byte, 256<<10), uint64(0)
-	for {
-		got, err := in.Read(buf)
-		if err != nil {
-			return
-		}
-		n += uint64(bytes.Count(buf[:got], []byte{'\n'}))
-		_, _ = nc.Write(stream.Ack{Through: n}.Append(nil))
-	}
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"bufio"
-	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -11,7 +10,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -199,13 +197,6 @@ func TestTLSFilesThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-func TestTLSExpired(t *testing.T) {
-	pair := selfSigned(t, time.Now().Add(-time.Minute))
-	address := newTLSServer(t, func() *tls.Config { return serverConfig(pair) })
-	_, err := greet(t, mustDial(t, &Config{Address: address, TLS: &TLSConfig{CAFile: pair.certFile}}))
-	checkError(t, err, "certificate has expired")
-}
-
 // pair is a certificate and its key, in files and for a server.
 type pair struct {
 	certPEM, certFile string
@@ -276,48 +267,6 @@ func newPair(t *testing.T, by *pair, template *x509.Certificate) pair {
 	return p
 }
 
-// A server that takes the connection and says nothing holds up nobody longer
-// than the attempt lasts.
-func TestTLSSilentServer(t *testing.T) {
-	for name, test := range map[string]struct {
-		end  func(context.Context) (context.Context, context.CancelFunc)
-		want error
-		hint string
-	}{
-		"canceled": {context.WithCancel, context.Canceled, ""},
-		"deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
-			return context.WithTimeout(ctx, 3*time.Second) // and connects in that time
-		}, context.DeadlineExceeded, ": no answer: check that docket listens at this address"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ln := listenOn(t, "tcp", "127.0.0.1:0")
-			ctx, cancel := test.end(t.Context())
-			defer cancel()
-			closed := make(chan error, 1)
-			go func() {
-				nc, err := ln.Accept()
-				if err != nil {
-					closed <- err
-					return
-				}
-				defer nc.Close()
-				if errors.Is(test.want, context.Canceled) {
-					cancel()
-				}
-				_, err = io.Copy(io.Discard, nc)
-				closed <- err
-			}()
-			_, err := mustDial(t, &Config{Address: "tcp://" + ln.Addr().String(), TLS: &TLSConfig{}})(ctx)
-			if !errors.Is(err, test.want) || !strings.HasSuffix(err.Error(), test.hint) {
-				t.Errorf("got %v, want %v%s", err, test.want, test.hint)
-			}
-			// The server sees the end only if the connection was closed.
-			ln.Close()
-			<-closed
-		})
-	}
-}
-
 func TestTLSAgainstNoTLS(t *testing.T) {
 	for says, want := range map[string]string{
 		"{\"docket\":{\"version\":1,\"error\":\"hello expected\"}}\n": "set tls in the source of docket",
@@ -335,31 +284,6 @@ func TestTLSAgainstNoTLS(t *testing.T) {
 		}()
 		_, err := mustDial(t, &Config{Address: "tcp://" + ln.Addr().String(), TLS: &TLSConfig{}})(t.Context())
 		checkError(t, err, want)
-	}
-}
-
-func TestTLSNobodyThere(t *testing.T) {
-	ln := listenOn(t, "tcp", "127.0.0.1:0")
-	ln.Close()
-	_, err := mustDial(t, &Config{Address: "tcp://" + ln.Addr().String(), TLS: &TLSConfig{}})(t.Context())
-	checkError(t, err, "connection refused")
-}
-
-// A connection that came to nothing is not left open.
-func TestTLSClosesWhatItCannotUse(t *testing.T) {
-	ca := newCA(t)
-	server := serverConfig(ca.issue(t, "127.0.0.1"))
-	address := newTLSServer(t, func() *tls.Config { return server })
-	var made net.Conn
-	plain := func(ctx context.Context) (net.Conn, error) {
-		nc, err := new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(address, "tcp://"))
-		made = nc
-		return nc, err
-	}
-	_, err := (&TLSConfig{}).over(plain, "127.0.0.1")(t.Context())
-	checkError(t, err, "unknown authority")
-	if _, err := made.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("write to the connection below: got %v, want closed", err)
 	}
 }
 

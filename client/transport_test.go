@@ -3,11 +3,8 @@ package client
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,62 +73,6 @@ func TestAddresses(t *testing.T) {
 			}
 			if strings.Contains(err.Error(), "secret") {
 				t.Errorf("the password is in the message: %v", err)
-			}
-		})
-	}
-}
-
-func TestTLSNeedsTCP(t *testing.T) {
-	c := Config{Address: "unix:///run/x", TLS: &TLSConfig{}}
-	if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), "tls: must not be set for a unix address") {
-		t.Errorf("got %v, want that tls must not be set", err)
-	}
-	c.Address = "tcp://docket.example.com:7443"
-	if err := c.Validate(); err != nil {
-		t.Errorf("tcp: got %v, want no error", err)
-	}
-}
-
-func TestPlainConnections(t *testing.T) {
-	for name, listen := range map[string]func(t *testing.T) (net.Listener, string){
-		"unix": func(t *testing.T) (net.Listener, string) {
-			path := filepath.Join(t.TempDir(), "s")
-			return listenOn(t, "unix", path), "unix://" + path
-		},
-		"tcp": func(t *testing.T) (net.Listener, string) {
-			ln := listenOn(t, "tcp", "127.0.0.1:0")
-			return ln, "tcp://" + ln.Addr().String()
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ln, address := listen(t)
-			got := make(chan string, 1)
-			go func() {
-				nc, err := ln.Accept()
-				if err != nil {
-					got <- err.Error()
-					return
-				}
-				defer nc.Close()
-				text, _ := io.ReadAll(nc)
-				got <- string(text)
-			}()
-			dial := mustDial(t, &Config{Address: address})
-			nc, err := dial(t.Context())
-			if err != nil {
-				t.Fatalf("dial: %v", err)
-			}
-			// The end of the attempt's context is not that of the connection.
-			if _, err := nc.Write([]byte("hello")); err != nil {
-				t.Errorf("write: %v", err)
-			}
-			nc.Close()
-			if got := <-got; got != "hello" {
-				t.Errorf("got %q, want hello", got)
-			}
-			ln.Close()
-			if _, err := dial(t.Context()); !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ENOENT) {
-				t.Errorf("dial of nobody: got %v, want refused", err)
 			}
 		})
 	}

@@ -1,6 +1,11 @@
 package decision
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/docket-export/docket/decision/rawjson"
+)
 
 // Engine is the kind of program that a record is from.
 type Engine string
@@ -65,16 +70,26 @@ type NormalizedResource struct {
 // decision logs, events of the Kubernetes audit log, and docket's own records. It reports false for
 // everything else.
 //
-// record is read once from front to back, and neither changed nor kept: the result has copies, in
-// one allocation where it is no longer than most. Names of members are compared as they are, and of
-// members of one name the last counts, as encoding/json does it for a map. Invalid JSON causes no
-// panic. The result means nothing then.
+// record is neither changed nor kept. Names of members are compared as they are, and of members of one name
+// the last counts, as encoding/json does it for a map. Invalid JSON causes no panic. The result means nothing then.
 func Normalize(record []byte) (Normalized, bool) {
-	var m maker
-	if !m.readAs(inRecord, record) || !m.normalize() {
-		return Normalized{}, false
+	m := membersOf(record)
+	// Whose record it is show members that no other has. Only Gatekeeper's records around
+	// an audit run are known by what they say.
+	switch {
+	case m.has("schemaVersion"):
+		return docketRecord(m), true
+	case m.has("decision_id"):
+		return opaEvent(m), true
+	case m.has("auditID") && m.has("stage"):
+		return kubernetesEvent(m), true
+	case m.is("eventType", ViolationAudited), m.is("eventType", ViolationAdmission),
+		!m.has("eventType") && (m.is("message", "audit is started") || m.is("message", "audit is completed")):
+		return gatekeeperExport(m), true
+	case m.has("event_type") && m.has("msg"):
+		return gatekeeperLog(m)
 	}
-	return m.Normalized, true
+	return docketAudit(m)
 }
 
 // NormalizedPrefix begins the name of a field of Normalized where a field of the record
@@ -133,6 +148,55 @@ func (n *Normalized) Field(name string) string {
 		if f.name == name {
 			return f.text(*n) // not n, which would be allocated
 		}
+	}
+	return ""
+}
+
+var decisions = [...]Decision{Deny, Warn, DryRun, Allow} // the strictest first
+
+// decisionOf returns the decision that raw names, "" for another word. Those are
+// Gatekeeper's enforcement actions too.
+func decisionOf(raw rawjson.Value) Decision {
+	if d := Decision(raw.Text()); slices.Contains(decisions[:], d) {
+		return d
+	}
+	return ""
+}
+
+// enforced returns the decision of a constraint: its action or, when that is scoped,
+// the strictest of those that were in force here.
+func (m members) enforced(action, actions string) Decision {
+	if !m.is(action, "scoped") {
+		return decisionOf(m.get(action))
+	}
+	strictest := Decision("")
+	list := m.get(actions)
+	if list.Kind() != rawjson.Array {
+		return ""
+	}
+	for item := range rawjson.Items(list) {
+		if d := decisionOf(item); stricter(d, strictest) {
+			strictest = d
+		}
+	}
+	return strictest
+}
+
+// stricter reports whether a goes before b, which may be none.
+func stricter(a, b Decision) bool {
+	for _, d := range decisions {
+		if a == d || b == d {
+			return a == d && b != d
+		}
+	}
+	return false
+}
+
+// process returns the process that name names.
+func (m members) process(name string) Process {
+	switch p := Process(m.get(name).Text()); p {
+	case Admission, Audit:
+		return p
 	}
 	return ""
 }

@@ -222,20 +222,33 @@ func TestNormalizeDamaged(t *testing.T) {
 	}
 }
 
-// A usual record costs one allocation, one that is unknown none.
-func TestNormalizeAllocations(t *testing.T) {
-	all := sampleRecords(t)
-	for name, want := range map[string]float64{
-		"gatekeeper-3.24/admission-20261121T080716.213551869Z-8ccf7d380018b3ee.log": 1,
-		"gatekeeper/disk-export-audit-channel-2026-11-21T07_38_01Z.log":             1,
-		"gatekeeper/webhook-log-denies.jsonl":                                       1,
-		"opa/000.body":                                                              1,
-		"kube-audit/000.body":                                                       1,
-		"gatekeeper/admission/deny-request.json":                                    0,
-	} {
-		record := all[name][0]
-		if got := testing.AllocsPerRun(100, func() { decision.Normalize(record) }); got > want {
-			t.Errorf("%s: got %v allocations, want %v", name, got, want)
+// TestFields: Field knows every field of the form, and the page has a row for each.
+func TestFields(t *testing.T) {
+	record := []byte(`{"schemaVersion":1,"timestamp":"2026-01-05T11:04:07.5+01:00","process":"admission","decision":"deny","group":"a","kind":"b","name":"c",
+		"resourceGroup":"d","resourceAPIVersion":"e","resourceKind":"f","requestResource":"g","requestSubresource":"h","resourceNamespace":"i","resourceName":"j",
+		"requestUsername":"k","operation":"l","id":"m","message":"n"}`)
+	form, ok := decision.Normalize(record)
+	form.FailedOpen = true
+	var got []string
+	for _, name := range decision.NormalizedFields() {
+		got = append(got, form.Field(name))
+	}
+	want := strings.Fields("2026-01-05T10:04:07.5Z docket admission deny a b c d e f g h i j k l m n true")
+	if !ok || !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	for _, name := range []string{"", "policy", "policy.", "resource.x", "x"} {
+		if text := form.Field(name); text != "" {
+			t.Errorf("%q: got %q, want nothing", name, text)
+		}
+	}
+	page := readSample(t, "../docs/normalized.md")
+	for _, name := range decision.NormalizedFields() {
+		if !bytes.Contains(page, []byte("`"+name+"`")) {
+			t.Errorf("docs/normalized.md does not have %s", name)
+		}
+		if empty := (&decision.Normalized{}).Field(name); empty != "" {
+			t.Errorf("%s: got %q of an empty form", name, empty)
 		}
 	}
 }

@@ -1,68 +1,58 @@
 package decision
 
 // docketRecord reads a Record.
-func (m *maker) docketRecord() {
-	m.Engine = Docket
-	m.Process = processOf(m.raw(atProcess))
+func docketRecord(m members) Normalized {
+	process := m.process("process")
 	switch {
-	case m.Process != "":
-	case m.is(atEventType, ViolationAdmission), m.is(atEventType, AdmissionReview):
-		m.Process = Admission
-	case m.is(atEventType, ViolationAudited):
-		m.Process = Audit
+	case process != "":
+	case m.is("eventType", ViolationAdmission), m.is("eventType", AdmissionReview):
+		process = Admission
+	case m.is("eventType", ViolationAudited):
+		process = Audit
 	}
-	m.Decision = decisionOf(m.raw(atDecided))
-	switch {
-	case m.is(atDecided, string(Error)):
-		m.Decision = Error // which no constraint decides
-	case m.Decision == "":
-		m.Decision = m.enforced(atEnforcementAction, atEnforcementActions)
+	n := exported(m, Docket, process)
+	if d := decisionOf(m.get("decision")); d != "" {
+		n.Decision = d
 	}
-	m.exported()
-	if m.ID == "" {
-		m.ID = m.string(atRequestUID, atAuditID)
+	if m.is("decision", string(Error)) {
+		n.Decision = Error // which no constraint decides
 	}
-	if m.Message == "" {
-		m.Message = m.string(atFailure)
+	if n.ID == "" {
+		n.ID = m.text("requestUID", "auditID")
 	}
+	if n.Message == "" {
+		n.Message = m.text("failure")
+	}
+	return n
 }
 
 // docketAudit reads docket's own records, about audits, producers and exports. It reports
 // false for any other record.
-func (m *maker) docketAudit() bool {
-	switch {
-	case m.is(atEventType, AuditRun):
-		m.Engine, m.Process = Docket, Audit
-		m.When, m.ID = m.time(atID), m.string(atID)
-		m.Message = m.string(atDetail, atReason)
-	case m.is(atEventType, ExportGap):
-		m.Engine = Docket
-		m.When, m.ID = m.time(atID), m.string(atID)
-		m.Message = m.string(atDetail, atReason)
-	case m.is(atEventType, ProducerGapEvent), m.is(atEventType, ProducerConflictEvent), m.is(atEventType, ExportCheckpoint):
-		m.Engine = Docket
-		m.When, m.Message = m.time(atTime), m.string(atDetail)
-	case m.is(atEventType, AuditOpened), m.is(atEventType, AuditSnapshot):
-		m.change()
-	case m.is(atEventType, AuditResolved):
-		m.change()
-		m.Decision = "" // what was decided before holds no longer
+func docketAudit(m members) (Normalized, bool) {
+	n := Normalized{Engine: Docket}
+	switch string(m.get("eventType").Text()) {
+	case AuditRun:
+		n.Process = Audit
+		n.When, n.ID, n.Message = m.time("id"), m.text("id"), m.text("detail", "reason")
+	case ExportGap:
+		n.When, n.ID, n.Message = m.time("id"), m.text("id"), m.text("detail", "reason")
+	case ProducerGapEvent, ProducerConflictEvent, ExportCheckpoint:
+		n.When, n.Message = m.time("time"), m.text("detail")
+	case AuditOpened, AuditSnapshot:
+		n = change(m)
+	case AuditResolved:
+		n = change(m)
+		n.Decision = "" // what was decided before holds no longer
 	default:
-		return false
+		return Normalized{}, false
 	}
-	return true
+	return n, true
 }
 
 // change reads a change of an audit's violations: what the violation says, at the time
 // and under the id of the run that brought the change.
-func (m *maker) change() {
-	var v maker
-	if v.readAs(inRecord, m.raw(atViolation)) {
-		v.Process = Audit
-		v.Decision = v.enforced(atEnforcementAction, atEnforcementActions)
-		v.exported()
-		m.Normalized = v.Normalized
-	}
-	m.Engine, m.Process = Docket, Audit
-	m.When, m.ID = m.time(atID), m.string(atID)
+func change(m members) Normalized {
+	n := exported(m.in("violation"), Docket, Audit)
+	n.When, n.ID = m.time("id"), m.text("id")
+	return n
 }

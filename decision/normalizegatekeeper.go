@@ -4,36 +4,41 @@ import "strings"
 
 // gatekeeperExport reads a record of Gatekeeper's export: a violation, or the record at
 // the start or the end of an audit run.
-func (m *maker) gatekeeperExport() {
-	m.Engine, m.Process = Gatekeeper, Audit
-	if m.is(atEventType, ViolationAdmission) {
-		m.Process = Admission
+func gatekeeperExport(m members) Normalized {
+	process := Audit
+	if m.is("eventType", ViolationAdmission) {
+		process = Admission
 	}
-	m.Decision = m.enforced(atEnforcementAction, atEnforcementActions)
-	m.exported()
+	return exported(m, Gatekeeper, process)
 }
 
 // exported reads the members that records of Gatekeeper's export and docket's have in
 // common.
-func (m *maker) exported() {
-	m.When = m.time(atTimestamp)
-	if m.When.IsZero() && m.Process == Audit {
-		m.When = m.time(atID, atAuditID) // an audit run is called by the second in which it began
+func exported(m members, engine Engine, process Process) Normalized {
+	n := Normalized{
+		When:     m.time("timestamp"),
+		Engine:   engine,
+		Process:  process,
+		Decision: m.enforced("enforcementAction", "enforcementActions"),
+		Policy:   NormalizedPolicy{Group: m.text("group"), Kind: m.text("kind"), Name: m.text("name")},
+		Resource: NormalizedResource{
+			Group:       m.text("resourceGroup"),
+			Version:     m.text("resourceAPIVersion"),
+			Kind:        m.text("resourceKind"),
+			Plural:      m.text("requestResource"),
+			Subresource: m.text("requestSubresource"),
+			Namespace:   m.text("resourceNamespace"),
+			Name:        m.text("resourceName"),
+		},
+		User:      m.text("requestUsername"),
+		Operation: m.text("operation"),
+		ID:        m.text("id"),
+		Message:   m.text("message"),
 	}
-	m.Policy = NormalizedPolicy{Group: m.string(atGroup), Kind: m.string(atKind), Name: m.string(atName)}
-	m.Resource = NormalizedResource{
-		Group:       m.string(atResourceGroup),
-		Version:     m.string(atResourceAPIVersion),
-		Kind:        m.string(atResourceKind),
-		Plural:      m.string(atRequestResource),
-		Subresource: m.string(atRequestSubresource),
-		Namespace:   m.string(atResourceNamespace),
-		Name:        m.string(atResourceName),
+	if n.When.IsZero() && process == Audit {
+		n.When = m.time("id", "auditID") // an audit run is called by the second in which it began
 	}
-	m.User = m.string(atRequestUsername)
-	m.Operation = m.operationOf(m.raw(atOperation))
-	m.ID = m.string(atID)
-	m.Message = m.string(atMessage)
+	return n
 }
 
 // deniedPrefix begins the message of each violation that the webhook logs, whether or
@@ -42,26 +47,29 @@ const deniedPrefix = "denied admission: "
 
 // gatekeeperLog reads a line of Gatekeeper's log that is about an event. Those of
 // processes other than admission and audit are none of a policy.
-func (m *maker) gatekeeperLog() bool {
-	m.Process = processOf(m.raw(atProcess))
-	if m.Process == "" {
-		return false
+func gatekeeperLog(m members) (Normalized, bool) {
+	process := m.process("process")
+	if process == "" {
+		return Normalized{}, false
 	}
-	m.Engine = Gatekeeper
-	m.When = epoch(m.raw(atLogTime))
-	if m.is(atLogEventType, "violation") || m.is(atLogEventType, ViolationAudited) {
-		m.Decision = m.enforced(atLogAction, atLogActions)
+	n := Normalized{
+		When:    epoch(m.get("ts")),
+		Engine:  Gatekeeper,
+		Process: process,
+		Policy:  NormalizedPolicy{Group: m.text("constraint_group"), Kind: m.text("constraint_kind"), Name: m.text("constraint_name")},
+		Resource: NormalizedResource{
+			Group:     m.text("resource_group"),
+			Version:   m.text("resource_api_version"),
+			Kind:      m.text("resource_kind"),
+			Namespace: m.text("resource_namespace"),
+			Name:      m.text("resource_name"),
+		},
+		User:    m.text("request_username"),
+		ID:      m.text("audit_id"),
+		Message: strings.TrimPrefix(m.text("msg"), deniedPrefix),
 	}
-	m.Policy = NormalizedPolicy{Group: m.string(atLogGroup), Kind: m.string(atLogKind), Name: m.string(atLogName)}
-	m.Resource = NormalizedResource{
-		Group:     m.string(atLogResourceGroup),
-		Version:   m.string(atLogResourceVersion),
-		Kind:      m.string(atLogResourceKind),
-		Namespace: m.string(atLogResourceNamespace),
-		Name:      m.string(atLogResourceName),
+	if m.is("event_type", "violation") || m.is("event_type", ViolationAudited) {
+		n.Decision = m.enforced("constraint_action", "constraint_enforcement_actions")
 	}
-	m.User = m.string(atLogUsername)
-	m.ID = m.string(atLogAuditID)
-	m.Message = strings.TrimPrefix(m.string(atLogMessage), deniedPrefix)
-	return true
+	return n, true
 }

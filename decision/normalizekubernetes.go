@@ -8,52 +8,53 @@ import (
 	"github.com/docket-export/docket/decision/rawjson"
 )
 
-// kubernetes reads an event of the Kubernetes audit log. What admission has decided is
+// kubernetesEvent reads an event of the Kubernetes audit log. What admission has decided is
 // told by the answer, by the text of a refusal, and by annotations.
-func (m *maker) kubernetes() {
-	m.Engine = Kubernetes
-	m.When = m.time(atRequestReceived, atStageReached)
-	m.ID = m.string(atAuditID)
-	m.User = m.string(atImpersonated, atUsername)
-	m.Resource = NormalizedResource{
-		Group:       m.string(atRefGroup),
-		Version:     m.string(atRefVersion),
-		Plural:      m.string(atRefPlural),
-		Subresource: m.string(atRefSubresource),
-		Namespace:   m.string(atRefNamespace),
-		Name:        m.string(atRefName),
+func kubernetesEvent(m members) Normalized {
+	ref, status, annotations := m.in("objectRef"), m.in("responseStatus"), m.in("annotations")
+	n := Normalized{
+		When:   m.time("requestReceivedTimestamp", "stageTimestamp"),
+		Engine: Kubernetes,
+		User:   m.in("impersonatedUser").text("username"),
+		ID:     m.text("auditID"),
+		Resource: NormalizedResource{
+			Group:       ref.text("apiGroup"),
+			Version:     ref.text("apiVersion"),
+			Plural:      ref.text("resource"),
+			Subresource: ref.text("subresource"),
+			Namespace:   ref.text("namespace"),
+			Name:        ref.text("name"),
+		},
+		Message: status.text("message"),
 	}
-	m.Operation = m.apiOperation()
-	m.Message = m.string(atStatusMessage)
-	switch code := m.statusCode(); {
-	case code == 0: // not answered yet
-		m.admitted()
-	case code < http.StatusBadRequest:
-		m.admitted()
-		m.Decision = Allow
-		m.passed()
-	default:
-		m.failed(code)
+	if n.User == "" {
+		n.User = m.in("user").text("username")
 	}
-}
-
-// statusCode is 0 before there is an answer.
-func (m *maker) statusCode() int {
-	code, err := strconv.Atoi(string(m.raw(atStatusCode)))
-	if err != nil {
-		return 0
+	n.Operation = apiOperation(m.text("verb"), n.Resource.Subresource)
+	code, err := strconv.Atoi(string(status.get("code")))
+	answered := err == nil && code != 0
+	switch {
+	case answered && code >= http.StatusBadRequest:
+		n.failed(code, annotations)
+		return n
+	case isAdmitted(n.Operation):
+		n.Process = Admission
 	}
-	return code
+	if answered {
+		n.Decision = Allow
+		n.passed(annotations)
+	}
+	return n
 }
 
 // apiOperation returns what admission calls the request, and for one that it does not
 // see the verb in capitals.
-func (m *maker) apiOperation() string {
-	switch m.Resource.Subresource {
+func apiOperation(verb, subresource string) string {
+	switch subresource {
 	case "exec", "attach", "portforward", "proxy":
 		return "CONNECT"
 	}
-	switch string(m.raw(atVerb).Text()) {
+	switch verb {
 	case "create":
 		return "CREATE"
 	case "update", "patch":
@@ -67,46 +68,48 @@ func (m *maker) apiOperation() string {
 	case "watch":
 		return "WATCH"
 	}
-	return m.string(atVerb)
-}
-
-// admitted says that admission has to do with the request, unless it only reads.
-func (m *maker) admitted() {
-	switch m.Operation {
-	case "CREATE", "UPDATE", "DELETE", "CONNECT":
-		m.Process = Admission
-	}
+	return verb
 }
 
 // passed reads what admission had to say of a request that it let through.
-func (m *maker) passed() {
-	if webhook := m.string(atFailedOpen); webhook != "" {
-		m.FailedOpen = true
-		m.Process, m.Policy = Admission, NormalizedPolicy{Kind: webhookKind, Name: webhook}
+func (n *Normalized) passed(annotations members) {
+	for _, a := range annotations {
+		if webhook := textOf(a.value); strings.HasPrefix(string(a.name), "failed-open.") && webhook != "" {
+			n.FailedOpen = true
+			n.Process, n.Policy = Admission, NormalizedPolicy{Kind: webhookKind, Name: webhook}
+		}
 	}
-	if f, ok := m.failure(false); ok {
-		m.ofPolicy(f)
+	if f, ok := strictestFailure(annotations, false); ok {
+		n.ofPolicy(f)
 	}
 }
 
 // failed reads an answer of 400 or above. It is a decision only if it says so: a
 // request can also fail for being invalid, or late.
-func (m *maker) failed(code int) {
-	forbidden := m.is(atAuthorized, "forbid")
-	if !forbidden {
-		if policy, ok := refusedBy(m.Message); ok {
-			m.Decision, m.Process, m.Policy = Deny, Admission, policy
-			if f, ok := m.failure(true); ok && f.decision == Deny && policy.Kind == policyKind {
-				m.ofPolicy(f)
-			}
-			return
+func (n *Normalized) failed(code int, annotations members) {
+	forbidden := annotations.is("authorization.k8s.io/decision", "forbid")
+	if policy, ok := refusedBy(n.Message); ok && !forbidden {
+		n.Decision, n.Process, n.Policy = Deny, Admission, policy
+		if f, ok := strictestFailure(annotations, true); ok && f.decision == Deny && policy.Kind == policyKind {
+			n.ofPolicy(f)
 		}
-	}
-	if forbidden || code == http.StatusForbidden {
-		m.Decision = Deny // by the authorizer, or by what does not give its name
 		return
 	}
-	m.admitted()
+	switch {
+	case forbidden || code == http.StatusForbidden:
+		n.Decision = Deny // by the authorizer, or by what does not give its name
+	case isAdmitted(n.Operation):
+		n.Process = Admission
+	}
+}
+
+// isAdmitted reports whether admission sees requests of that operation.
+func isAdmitted(operation string) bool {
+	switch operation {
+	case "CREATE", "UPDATE", "DELETE", "CONNECT":
+		return true
+	}
+	return false
 }
 
 // Kinds of policies that no constraint is. That of a webhook is not one of Kubernetes,
@@ -150,27 +153,24 @@ type policyFailure struct {
 	name, reason string
 }
 
-func (m *maker) ofPolicy(f policyFailure) {
-	m.Decision, m.Process = f.decision, Admission
-	m.Policy = NormalizedPolicy{Group: policyGroup, Kind: policyKind, Name: f.name}
-	m.Message = f.reason
+func (n *Normalized) ofPolicy(f policyFailure) {
+	n.Decision, n.Process = f.decision, Admission
+	n.Policy = NormalizedPolicy{Group: policyGroup, Kind: policyKind, Name: f.name}
+	n.Message = f.reason
 }
 
-// failure returns the strictest of the failures that the annotation lists, as JSON
+// strictestFailure returns the strictest of the failures that the annotation lists, as JSON
 // within a string. Of a request that was not refused nothing has denied it.
-func (m *maker) failure(refused bool) (strictest policyFailure, found bool) {
-	list := m.raw(atValidationFailure).Text()
+func strictestFailure(annotations members, refused bool) (strictest policyFailure, found bool) {
+	list := annotations.get("validation.policy.admission.k8s.io/validation_failure").Text()
 	if rawjson.Value(list).Kind() != rawjson.Array {
 		return policyFailure{}, false
 	}
 	for item := range rawjson.Items(list) {
-		var f members
-		if !f.readAs(inItem, item) {
-			continue
-		}
-		d := actionsDecision(f.raw(atItemActions), refused)
+		f := membersOf(item)
+		d := actionsDecision(f.get("validationActions"), refused)
 		if stricter(d, strictest.decision) {
-			strictest = policyFailure{d, m.unquote(f.raw(atItemPolicy)), m.unquote(f.raw(atItemMessage))}
+			strictest = policyFailure{d, f.text("policy"), f.text("message")}
 			found = true
 		}
 	}

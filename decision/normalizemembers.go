@@ -1,79 +1,103 @@
 package decision
 
-import "github.com/docket-export/docket/decision/rawjson"
+import (
+	"math"
+	"slices"
+	"strconv"
+	"time"
 
-// members are the places of those members of a record that Normalize looks at.
-type members struct {
-	text []byte
-	at   [maxMembers]span
+	"github.com/docket-export/docket/decision/rawjson"
+)
+
+// maxMembers bounds the members that are read of one object: an object with more has
+// none. No engine writes a tenth of them.
+const maxMembers = 4096
+
+// members are those of one JSON object, in their order.
+type members []member
+
+type member struct {
+	name  []byte
+	value rawjson.Value
 }
 
-// span is text[begin:end]; empty for a member that is not there.
-type span struct{ begin, end int }
-
-// raw returns the value of m, nil where there is none.
-func (f *members) raw(m member) rawjson.Value {
-	s := f.at[m]
-	if s.begin == s.end {
+// membersOf reads the object that text is; nil for anything else.
+func membersOf(text []byte) members {
+	text = text[rawjson.SkipSpace(text, 0):]
+	if rawjson.Value(text).Kind() != rawjson.Object {
 		return nil
 	}
-	return f.text[s.begin:s.end]
+	m := make(members, 0, 32)
+	for name, value := range rawjson.Members(text) {
+		if len(m) == maxMembers {
+			return nil
+		}
+		m = append(m, member{name, value})
+	}
+	return m
 }
 
-// is reports whether m is the string s.
-func (f *members) is(m member, s string) bool { return string(f.raw(m).Text()) == s }
+// get returns the value of the last member called name, nil where there is none.
+func (m members) get(name string) rawjson.Value {
+	for _, member := range slices.Backward(m) {
+		if string(member.name) == name {
+			return member.value
+		}
+	}
+	return nil
+}
 
-// has reports whether m is there and not null.
-func (f *members) has(m member) bool {
-	kind := f.raw(m).Kind()
+// in returns the members of the object called name.
+func (m members) in(name string) members { return membersOf(m.get(name)) }
+
+// is reports whether name is the string s.
+func (m members) is(name, s string) bool { return string(m.get(name).Text()) == s }
+
+// has reports whether name is there and not null.
+func (m members) has(name string) bool {
+	kind := m.get(name).Kind()
 	return kind != rawjson.Invalid && kind != rawjson.Null
 }
 
-// readAs notes the places in the object that text is, in one pass. It reports false for
-// what is no object.
-func (f *members) readAs(l level, text []byte) bool {
-	i := rawjson.SkipSpace(text, 0)
-	if i == len(text) || text[i] != '{' {
-		return false
+// text returns what the first of names says that is a string and not empty.
+func (m members) text(names ...string) string {
+	for _, name := range names {
+		if s := textOf(m.get(name)); s != "" {
+			return s
+		}
 	}
-	f.text = text
-	f.object(i, l)
-	return true
+	return ""
 }
 
-// object reads the object that begins at text[i], of which the members of l count, and
-// returns the index after it. It calls itself as often as levels lie within each other.
-func (f *members) object(i int, l level) int {
-	text := f.text
-	for i++; ; {
-		i = rawjson.SkipSpace(text, i)
-		if i == len(text) || text[i] != '"' && text[i] != ',' {
-			return min(i+1, len(text)) // the closing bracket
-		}
-		if text[i] == ',' {
-			i++
-			continue
-		}
-		name, begin := rawjson.Name(text, i)
-		m, inner := l.find(name)
-		if inner == nowhere {
-			i = rawjson.ValueEnd(text, begin)
-		} else {
-			i = f.value(begin, inner)
-		}
-		if m != none {
-			f.at[m] = span{begin, i}
-		}
-	}
+// textOf returns what raw says in UTF-8, "" when it is no string.
+func textOf(raw rawjson.Value) string {
+	var few [256]byte // on the stack
+	return string(raw.AppendText(few[:0]))
 }
 
-// value reads a value whose members are those of l. Nothing of one that stood before it
-// under the same name counts.
-func (f *members) value(i int, l level) int {
-	below := known.below[l]
-	clear(f.at[below.first : below.last+1])
-	if i < len(f.text) && f.text[i] == '{' {
-		return f.object(i, l)
+// time returns the first of names that is a time of RFC 3339.
+func (m members) time(names ...string) time.Time {
+	for _, name := range names {
+		t, err := time.Parse(time.RFC3339Nano, string(m.get(name).Text()))
+		if t = t.UTC(); err == nil && t.Year() >= 1 && t.Year() <= lastYear {
+			return t
+		}
 	}
-	return rawjson.ValueEnd(f.text, i)
+	return time.Time{}
 }
+
+// epoch returns the time that raw, a number of seconds since 1970, stands for. As a
+// double it is exact to the microsecond.
+func epoch(raw []byte) time.Time {
+	seconds, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || seconds <= 0 || seconds > maxSeconds {
+		return time.Time{}
+	}
+	return time.UnixMicro(int64(math.Round(seconds * 1e6))).UTC()
+}
+
+// RFC 3339 has no times beyond.
+const (
+	lastYear   = 9999
+	maxSeconds = 253402300799
+)

@@ -6,35 +6,62 @@ import (
 	"github.com/docket-export/docket/decision/rawjson"
 )
 
-// opa reads an event of OPA's decision log. Its input and result have any shape; those
+// opaEvent reads an event of OPA's decision log. Its input and result have any shape; those
 // of Kubernetes admission, and the results that rules of the usual names have, are
 // understood.
-func (m *maker) opa() {
-	m.Engine = OPA
-	m.When = m.time(atTimestamp)
-	m.Policy.Name = strings.TrimPrefix(m.string(atPath), "/")
-	m.opaInput()
-	m.Decision = m.verdict(m.Policy.Name).decision()
-	m.Message = m.opaMessage()
+func opaEvent(m members) Normalized {
+	n := Normalized{
+		When:   m.time("timestamp"),
+		Engine: OPA,
+		Policy: NormalizedPolicy{Name: strings.TrimPrefix(m.text("path"), "/")},
+	}
+	n.opaInput(m.in("input"))
+	if n.ID == "" {
+		n.ID = m.text("decision_id")
+	}
+	result := m.get("result")
+	n.Decision = verdictOf(result, n.Policy.Name).decision()
+	n.Message = opaMessage(n.Decision, result)
+	if n.Decision == "" {
+		n.Message = says(m.in("error").get("message"))
+	}
+	return n
 }
 
 // opaInput reads the input, and the request of an AdmissionReview in it.
-func (m *maker) opaInput() {
-	m.ID = m.string(atInputUID, atDecisionID)
-	m.User = m.string(atInputUsername, atInputUser)
-	if !m.has(atInputUID) {
+func (n *Normalized) opaInput(input members) {
+	request := input.in("request")
+	n.ID = request.text("uid")
+	n.User = request.in("userInfo").text("username")
+	if n.User == "" {
+		n.User = input.text("user")
+	}
+	if !request.has("uid") {
 		return
 	}
-	m.Process = Admission
-	m.Operation = m.operationOf(m.raw(atInputOperation))
-	m.Resource = NormalizedResource{
-		Group:       m.string(atInputKindGroup),
-		Version:     m.string(atInputKindVersion),
-		Kind:        m.string(atInputKindKind),
-		Plural:      m.string(atInputPlural),
-		Subresource: m.string(atInputSubresource),
-		Namespace:   m.string(atInputNamespace, atInputObjectNamespace, atInputOldNamespace),
-		Name:        m.string(atInputName, atInputObjectName, atInputOldName),
+	kind := request.in("kind")
+	n.Process = Admission
+	n.Operation = request.text("operation")
+	n.Resource = NormalizedResource{
+		Group:       kind.text("group"),
+		Version:     kind.text("version"),
+		Kind:        kind.text("kind"),
+		Plural:      request.in("resource").text("resource"),
+		Subresource: request.text("subResource"),
+		Namespace:   request.text("namespace"),
+		Name:        request.text("name"),
+	}
+	for _, object := range []string{"object", "oldObject"} {
+		if n.Resource.Namespace != "" && n.Resource.Name != "" {
+			return
+		}
+		metadata := request.in(object).in("metadata")
+		if n.Resource.Namespace == "" {
+			n.Resource.Namespace = metadata.text("namespace")
+		}
+		if n.Resource.Name == "" {
+			n.Resource.Name = metadata.text("name")
+		}
 	}
 }
 
@@ -89,14 +116,15 @@ func (v verdict) decision() Decision {
 	return ""
 }
 
-// verdict reads the result of the rule at path.
-func (m *maker) verdict(path string) verdict {
-	raw := m.raw(atResult)
+// verdictOf reads the result of the rule at path.
+func verdictOf(raw rawjson.Value, path string) verdict {
 	if raw.Kind() == rawjson.Object {
+		result := membersOf(raw)
+		response := result.in("response")
 		return verdict{
-			allow: m.first(flag, no, atResponseAllowed, atResultAllowed, atResultAllow),
-			deny:  m.first(answerOf, yes, atResultDeny, atResultDenied, atResultViolation, atResultViolations),
-			warn:  m.first(answerOf, yes, atResponseWarnings, atResultWarnings, atResultWarn),
+			allow: first(flag, no, response.get("allowed"), result.get("allowed"), result.get("allow")),
+			deny:  first(answerOf, yes, result.get("deny"), result.get("denied"), result.get("violation"), result.get("violations")),
+			warn:  first(answerOf, yes, response.get("warnings"), result.get("warnings"), result.get("warn")),
 		}
 	}
 	switch path[strings.LastIndexByte(path, '/')+1:] {
@@ -110,11 +138,11 @@ func (m *maker) verdict(path string) verdict {
 	return verdict{}
 }
 
-// first returns the strictest answer of ms.
-func (m *maker) first(read func(rawjson.Value) answer, strictest answer, ms ...member) answer {
+// first returns the strictest answer of values.
+func first(read func(rawjson.Value) answer, strictest answer, values ...rawjson.Value) answer {
 	said := silent
-	for _, member := range ms {
-		if a := read(m.raw(member)); a == strictest || said == silent {
+	for _, value := range values {
+		if a := read(value); a == strictest || said == silent {
 			said = a
 		}
 	}
@@ -122,36 +150,37 @@ func (m *maker) first(read func(rawjson.Value) answer, strictest answer, ms ...m
 }
 
 // opaMessage returns what the policy says of its decision.
-func (m *maker) opaMessage() string {
-	switch m.Decision {
+func opaMessage(d Decision, raw rawjson.Value) string {
+	result := membersOf(raw)
+	response := result.in("response")
+	status, ownStatus := response.in("status"), result.in("status")
+	switch d {
 	case Deny:
-		return m.says(atResponseStatusMessage, atResponseStatusReason, atResultStatusMessage, atResultStatusReason,
-			atResultDeny, atResultDenied, atResultViolation, atResultViolations,
-			atResultReasons, atResultReason, atResultMessage, atResultMsg, atResult)
+		return says(status.get("message"), status.get("reason"), ownStatus.get("message"), ownStatus.get("reason"),
+			result.get("deny"), result.get("denied"), result.get("violation"), result.get("violations"),
+			result.get("reasons"), result.get("reason"), result.get("message"), result.get("msg"), raw)
 	case Warn:
-		return m.says(atResponseWarnings, atResultWarnings, atResultWarn, atResult)
+		return says(response.get("warnings"), result.get("warnings"), result.get("warn"), raw)
 	case Allow:
-		return m.says(atResponseStatusMessage, atResultStatusMessage, atResultReasons, atResultReason, atResultMessage, atResultMsg)
+		return says(status.get("message"), ownStatus.get("message"), result.get("reasons"), result.get("reason"), result.get("message"), result.get("msg"))
 	}
-	return m.says(atErrorMessage)
+	return ""
 }
 
-// says returns the first of ms that is a text, or a list whose first item is one, or an
+// says returns the first of values that is a text, or a list whose first item is one, or an
 // object with one.
-func (m *maker) says(ms ...member) string {
-	for _, member := range ms {
-		raw := m.raw(member)
+func says(values ...rawjson.Value) string {
+	for _, raw := range values {
 		if raw.Kind() == rawjson.Array {
 			raw = rawjson.Get(raw, "0")
 		}
-		var item members
-		if item.readAs(inItem, raw) {
-			raw = item.raw(atItemMsg)
+		if item := membersOf(raw); item != nil {
+			raw = item.get("msg")
 			if raw == nil {
-				raw = item.raw(atItemMessage)
+				raw = item.get("message")
 			}
 		}
-		if text := m.unquote(raw); text != "" {
+		if text := textOf(raw); text != "" {
 			return text
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/docket-export/docket/decision/rawjson"
@@ -48,27 +49,17 @@ func FromReview(request, response []byte, include ...Content) (*Record, error) {
 // with a UID. A request that names neither kind nor version is taken for v1, and its answer need
 // not name them either: Go programs that make reviews themselves leave them out.
 func ReviewRecord(request, response *ReviewReader) (*Record, error) {
-	if err := request.checkRequest(); err != nil {
+	r, version, err := request.asked()
+	if err != nil {
 		return nil, fmt.Errorf("%w: the request %w", ErrNotReview, err)
 	}
-	asked := &request.asked
-	r := asked.Record
-	r.ID, r.EventType, r.Process = r.RequestUID, AdmissionReview, Admission
-	if asked.converted {
-		r.RequestResource, r.RequestSubresource = asked.original, asked.originalSub
-	}
-	omitted := request.omitted
-	if err := response.checkResponse(request); err != nil {
+	r.Omitted = slices.Clone(request.omitted)
+	if response == nil {
+		r.Decision, r.Failure = Error, "there is no response"
+	} else if err := response.answer(r, version); err != nil {
 		r.Decision, r.Failure = Error, fmt.Sprintf("the response %v", err)
-		if response == nil {
-			r.Failure = "there is no response"
-		}
-	} else {
-		response.answer(&r)
-		omitted |= response.omitted
 	}
-	r.Omitted = append(omitted.fields(), r.Omitted...)
-	return &r, nil
+	return r, nil
 }
 
 // ReviewDecision returns the decision of ReviewRecord from the answer and the beginning
@@ -76,15 +67,19 @@ func ReviewRecord(request, response *ReviewReader) (*Record, error) {
 // that changes nothing. The decision is empty if the beginning does not tell, and for
 // Error.
 func ReviewDecision(request, response *ReviewReader) Decision {
-	request.catchUp(reviewHead)
-	whole := bytes.HasSuffix(bytes.TrimSpace(request.came), []byte("}"))
+	head, whole := request.came, bytes.HasSuffix(bytes.TrimSpace(request.came), []byte("}"))
 	if request.streams {
-		whole = request.finish() == nil
+		_, err := request.finish()
+		head, whole = request.text, err == nil
 	}
-	if !whole || request.kind == "" || request.apiVersion == "" || request.checkHead() != nil || response.checkResponse(request) != nil {
+	m := membersOf(head[:min(reviewHead, len(head))])
+	r := Record{RequestUID: m.in("request").text("uid")}
+	version := m.text("apiVersion")
+	if !whole || response == nil || m.text("kind") != "AdmissionReview" || !strings.HasPrefix(version, reviewGroup) ||
+		r.RequestUID == "" || response.answer(&r, version) != nil {
 		return ""
 	}
-	return response.answered.decision()
+	return r.Decision
 }
 
 const (
@@ -93,92 +88,194 @@ const (
 	reviewBeta  = reviewGroup + "v1beta1"
 )
 
-// checkRequest says why r is not the request of a review.
-func (r *ReviewReader) checkRequest() error {
-	if err := r.finish(); err != nil {
-		return err
+// asked returns what the request of a review says, and the version of the review.
+func (r *ReviewReader) asked() (record *Record, version string, err error) {
+	review, err := r.finish()
+	if err != nil {
+		return nil, "", err
 	}
-	return r.checkHead()
+	var d reviewDecoder
+	kind, version := d.text(review, "kind"), d.text(review, "apiVersion")
+	request := d.object(review, "request")
+	group, resource, user := d.object(request, "request.kind"), d.object(request, "request.resource"), d.object(request, "request.userInfo")
+	uid := d.text(request, "request.uid")
+	record = &Record{
+		ID: uid, RequestUID: uid, EventType: AdmissionReview, Process: Admission,
+		ResourceGroup:      d.text(group, "request.kind.group"),
+		ResourceAPIVersion: d.text(group, "request.kind.version"),
+		ResourceKind:       d.text(group, "request.kind.kind"),
+		ResourceNamespace:  d.text(request, "request.namespace"),
+		ResourceName:       d.text(request, "request.name"),
+		Operation:          d.text(request, "request.operation"),
+		RequestResource:    d.text(resource, "request.resource.resource"),
+		RequestSubresource: d.text(request, "request.subResource"),
+		RequestUsername:    d.text(user, "request.userInfo.username"),
+		RequestUserUID:     d.text(user, "request.userInfo.uid"),
+		RequestUserGroups:  d.texts(user, "request.userInfo.groups"),
+		Object:             r.content(request, ContentObject),
+		OldObject:          r.content(request, ContentOldObject),
+	}
+	if original := d.object(request, "request.requestResource"); original != nil { // before it was converted for the webhook
+		record.RequestResource = d.text(original, "request.requestResource.resource")
+		record.RequestSubresource = d.text(request, "request.requestSubResource")
+	}
+	if dryRun := d.value(request, "request.dryRun", rawjson.Boolean); dryRun != nil {
+		value := string(dryRun) == "true"
+		record.DryRun = &value
+	}
+	typed := kind != "" || version != ""
+	switch {
+	case d.err != nil:
+		return nil, "", d.err
+	case typed && kind != "AdmissionReview":
+		return nil, "", errors.New("is of another kind")
+	case typed && !strings.HasPrefix(version, reviewGroup):
+		return nil, "", errors.New("is of another API group")
+	case uid == "":
+		return nil, "", errors.New("has no request with a uid")
+	}
+	return record, version, nil
 }
 
-// checkHead is checkRequest of what was read.
-func (r *ReviewReader) checkHead() error {
-	typed := r.kind != "" || r.apiVersion != ""
-	switch {
-	case r.state == reviewBroken:
-		return r.err
-	case typed && r.kind != "AdmissionReview":
-		return errors.New("is of another kind")
-	case typed && !strings.HasPrefix(r.apiVersion, reviewGroup):
-		return errors.New("is of another API group")
-	case r.asked.RequestUID == "":
-		return errors.New("has no request with a uid")
-	}
-	return nil
-}
-
-// checkResponse says why the API server cannot use the answer r to asked.
-func (r *ReviewReader) checkResponse(asked *ReviewReader) error {
-	if r == nil {
-		return errors.New("is missing")
-	}
-	if err := r.finish(); err != nil {
-		return err
-	}
-	switch {
-	case !r.answered.given:
-		return errors.New("has no verdict: its member response is missing")
-	case r.answered.unclear:
-		return errors.New("is too large to record")
-	case asked.apiVersion == reviewBeta:
+// content returns a copy of an object that was asked for, nil for null.
+func (r *ReviewReader) content(request members, c Content) []byte {
+	if !slices.Contains(r.include, c) || !request.has(string(c)) {
 		return nil
-	case asked.apiVersion != "" && !(r.apiVersion == reviewV1 && r.kind == "AdmissionReview"):
+	}
+	return bytes.Clone(request.get(string(c)))
+}
+
+// answer adds to record what the answer says to a review of that version. The error says why
+// the API server cannot use the answer; record is as it was then.
+func (r *ReviewReader) answer(record *Record, version string) error {
+	review, err := r.finish()
+	if err != nil {
+		return err
+	}
+	var d reviewDecoder
+	kind, ownVersion := d.text(review, "kind"), d.text(review, "apiVersion")
+	response := d.object(review, "response")
+	status := d.object(response, "response.status")
+	uid := d.text(response, "response.uid")
+	a := *record
+	a.Decision = Deny
+	a.Code = d.code(status, "response.status.code")
+	a.Message = d.text(status, "response.status.message")
+	reason := d.text(status, "response.status.reason")
+	a.Warnings = d.texts(response, "response.warnings")
+	a.AuditAnnotations = d.textMap(response, "response.auditAnnotations")
+	a.PatchType = d.text(response, "response.patchType")
+	patch, err := base64.StdEncoding.DecodeString(d.text(response, "response.patch"))
+	if string(d.value(response, "response.allowed", rawjson.Boolean)) == "true" {
+		a.Decision = Allow
+		if len(a.Warnings) > 0 || slices.Contains(r.omitted, "warnings") {
+			a.Decision = Warn
+		}
+	} else if a.Message == "" {
+		a.Message = reason // as the API server tells the user
+	}
+	switch {
+	case d.err != nil:
+		return d.err
+	case err != nil:
+		return errors.New("is not an AdmissionReview: response.patch must be base64")
+	case response == nil:
+		return errors.New("has no verdict: its member response is missing")
+	case version == reviewBeta:
+	case version != "" && !(ownVersion == reviewV1 && kind == "AdmissionReview"):
 		return errors.New("is not an AdmissionReview of " + reviewV1)
-	case r.answered.uid == "":
+	case uid == "":
 		return errors.New("has no uid")
-	case r.answered.uid != asked.asked.RequestUID:
+	case uid != record.RequestUID:
 		return errors.New("has the uid of another request")
 	}
+	a.PatchBytes = max(len(patch), r.patchBytes)
+	a.Omitted = append(a.Omitted, r.omitted...)
+	if slices.Contains(r.include, ContentPatch) && len(patch) > 0 {
+		if a.Patch = patch; rawjson.KindOf(patch) == rawjson.Invalid {
+			a.Patch, a.Omitted = nil, append(a.Omitted, "patch")
+		}
+	}
+	*record = a
 	return nil
 }
 
-// answer takes what the answer says.
-func (r *ReviewReader) answer(to *Record) {
-	a := &r.answered
-	to.Decision = a.decision()
-	to.Code, to.Message, to.Warnings, to.AuditAnnotations = a.Code, a.Message, a.Warnings, a.AuditAnnotations
-	if to.Message == "" && to.Decision == Deny {
-		to.Message = a.reason // as the API server tells the user
+// reviewDecoder reads members by their path in a review and remembers the first that is not
+// of the type that k8s.io/api/admission/v1/types.go gives it.
+type reviewDecoder struct{ err error }
+
+func (d *reviewDecoder) failf(path, format string, args ...any) {
+	if d.err == nil {
+		d.err = fmt.Errorf("is not an AdmissionReview: "+path+" "+format, args...)
 	}
-	to.PatchType, to.PatchBytes = a.PatchType, a.PatchBytes
-	if len(a.patch) == 0 {
-		return
-	}
-	patch, err := base64.StdEncoding.AppendDecode(nil, a.patch)
-	if err != nil || rawjson.KindOf(patch) == rawjson.Invalid {
-		to.Omitted = []string{"patch"}
-		return
-	}
-	to.Patch = patch
 }
 
-// decision is that of an answer that can be used.
-func (a *reviewResponse) decision() Decision {
-	switch {
-	case !a.allowed:
-		return Deny
-	case a.warned:
-		return Warn
+// value returns a member, nil for null and where there is none.
+func (d *reviewDecoder) value(m members, path string, want rawjson.Kind) rawjson.Value {
+	v := m.get(path[strings.LastIndexByte(path, '.')+1:])
+	switch kind := v.Kind(); kind {
+	case want:
+		return v
+	case rawjson.Invalid, rawjson.Null:
+	default:
+		d.failf(path, "must be %s, not %s", article(want), article(kind))
 	}
-	return Allow
+	return nil
 }
 
-// fields names those of a record whose values are not there, though they were.
-func (s partSet) fields() (list []string) {
-	for i, part := range reviewParts {
-		if s>>i&1 != 0 && part.field != "" && !slices.Contains(list, part.field) {
-			list = append(list, part.field)
-		}
+func (d *reviewDecoder) text(m members, path string) string {
+	return textOf(d.value(m, path, rawjson.String))
+}
+
+// object returns the members of an object, nil where there is none.
+func (d *reviewDecoder) object(m members, path string) members {
+	return membersOf(d.value(m, path, rawjson.Object))
+}
+
+// texts returns the strings of an array, null among them as "".
+func (d *reviewDecoder) texts(m members, path string) (list []string) {
+	for item := range rawjson.Items(d.value(m, path, rawjson.Array)) {
+		d.checkText(path, item)
+		list = append(list, textOf(item))
 	}
 	return list
+}
+
+func (d *reviewDecoder) textMap(m members, path string) map[string]string {
+	object := d.object(m, path)
+	if len(object) == 0 {
+		return nil
+	}
+	texts := make(map[string]string)
+	for _, member := range object {
+		d.checkText(path, member.value)
+		texts[string(member.name)] = textOf(member.value)
+	}
+	return texts
+}
+
+func (d *reviewDecoder) checkText(path string, v rawjson.Value) {
+	if kind := v.Kind(); kind != rawjson.String && kind != rawjson.Null {
+		d.failf(path, "must have strings, not %s", article(kind))
+	}
+}
+
+func (d *reviewDecoder) code(m members, path string) int {
+	v := d.value(m, path, rawjson.Number)
+	if v == nil {
+		return 0
+	}
+	code, err := strconv.ParseInt(string(v), 10, 32)
+	if err != nil {
+		d.failf(path, "must be a whole number of 32 bits")
+	}
+	return int(code)
+}
+
+// article is what a message calls a kind.
+func article(k rawjson.Kind) string {
+	if k == rawjson.Array || k == rawjson.Object {
+		return "an " + k.String()
+	}
+	return "a " + k.String()
 }

@@ -72,26 +72,23 @@ func TestReviewAnswers(t *testing.T) {
 		response string
 		want     decision.Record
 	}{
-		"allow":            {head + `{"uid":"u-1","allowed":true}}`, decision.Record{Decision: decision.Allow}},
-		"without allowed":  {head + `{"uid":"u-1"}}`, decision.Record{Decision: decision.Deny}},
-		"no warnings":      {head + `{"uid":"u-1","allowed":true,"warnings":[ ]}}`, decision.Record{Decision: decision.Allow}},
-		"a warning":        {head + `{"uid":"u-1","allowed":true,"warnings":["a\nb"]}}`, decision.Record{Decision: decision.Warn, Warnings: []string{"a\nb"}}},
-		"reason":           {deny(`,"status":{"reason":"Forbidden","code":403}`), decision.Record{Decision: decision.Deny, Message: "Forbidden", Code: 403}},
-		"message":          {deny(`,"status":{"reason":"Forbidden","message":"no"}`), decision.Record{Decision: decision.Deny, Message: "no"}},
-		"control bytes":    {deny(`,"status":{"message":"\u0000\u001b[2J\r\n\u2028\u0085"}`), decision.Record{Decision: decision.Deny, Message: "\x00\x1b[2J\r\n\u2028\u0085"}},
-		"not UTF-8":        {deny(",\"status\":{\"message\":\"a\xff\xfeb\"}"), decision.Record{Decision: decision.Deny, Message: "a\ufffd\ufffdb"}},
-		"white space":      {" \t\r\n" + strings.ReplaceAll(deny(""), ":", " : ") + "\n ", decision.Record{Decision: decision.Deny}},
-		"annotations":      {deny(`,"auditAnnotations":{"a":"1","b\u002f":null}`), decision.Record{Decision: decision.Deny, AuditAnnotations: map[string]string{"a": "1", "b/": ""}}},
-		"unknown members":  {deny(`,"more":{"deep":[{}]},"":""`), decision.Record{Decision: decision.Deny}},
-		"escaped names":    {strings.ReplaceAll(strings.ReplaceAll(deny(`,"status":{"message":"no"}`), `"message"`, `"m\u0065ssage"`), `"response"`, `"\u0072esponse"`), decision.Record{Decision: decision.Deny, Message: "no"}},
-		"other case":       {deny(`,"Allowed":true,"ALLOWED":true`), decision.Record{Decision: decision.Deny}},
-		"allowed twice":    {deny(`,"allowed":true`), decision.Record{Decision: decision.Allow}},
-		"allowed and null": {head + `{"uid":"u-1","allowed":true,"allowed":null}}`, decision.Record{Decision: decision.Allow}},
-		"twice a response": {head + `{"uid":"u-1","status":{"message":"one"}},"response":{"allowed":true,"status":{"code":200}}}`, decision.Record{Decision: decision.Allow, Message: "one", Code: 200}},
-		"null between":     {head + `{"allowed":true,"status":{"message":"one"}},"response":null,"response":{"uid":"u-1"}}`, decision.Record{Decision: decision.Deny}},
-		"patch":            {head + `{"uid":"u-1","allowed":true,"patchType":"JSONPatch","patch":"W3sib3AiOiJyZW1vdmUiLCJwYXRoIjoiL2EifV0="}}`, decision.Record{Decision: decision.Allow, PatchType: "JSONPatch", PatchBytes: 29, Patch: json.RawMessage(`[{"op":"remove","path":"/a"}]`)}},
-		"escaped patch":    {head + `{"uid":"u-1","allowed":true,"patch":"\u0057\/\u002B+\n\u000a\r"}}`, decision.Record{Decision: decision.Allow, PatchBytes: 3, Omitted: []string{"patch"}}},
-		"empty patch":      {head + `{"uid":"u-1","allowed":true,"patch":""}}`, decision.Record{Decision: decision.Allow}},
+		"allow":           {head + `{"uid":"u-1","allowed":true}}`, decision.Record{Decision: decision.Allow}},
+		"without allowed": {head + `{"uid":"u-1"}}`, decision.Record{Decision: decision.Deny}},
+		"no warnings":     {head + `{"uid":"u-1","allowed":true,"warnings":[ ]}}`, decision.Record{Decision: decision.Allow}},
+		"a warning":       {head + `{"uid":"u-1","allowed":true,"warnings":["a\nb"]}}`, decision.Record{Decision: decision.Warn, Warnings: []string{"a\nb"}}},
+		"reason":          {deny(`,"status":{"reason":"Forbidden","code":403}`), decision.Record{Decision: decision.Deny, Message: "Forbidden", Code: 403}},
+		"message":         {deny(`,"status":{"reason":"Forbidden","message":"no"}`), decision.Record{Decision: decision.Deny, Message: "no"}},
+		"control bytes":   {deny(`,"status":{"message":"\u0000\u001b[2J\r\n\u2028\u0085"}`), decision.Record{Decision: decision.Deny, Message: "\x00\x1b[2J\r\n\u2028\u0085"}},
+		"not UTF-8":       {deny(",\"status\":{\"message\":\"a\xff\xfeb\"}"), decision.Record{Decision: decision.Deny, Message: "a\ufffd\ufffdb"}},
+		"white space":     {" \t\r\n" + strings.ReplaceAll(deny(""), ":", " : ") + "\n ", decision.Record{Decision: decision.Deny}},
+		"annotations":     {deny(`,"auditAnnotations":{"a":"1","b\u002f":null}`), decision.Record{Decision: decision.Deny, AuditAnnotations: map[string]string{"a": "1", "b/": ""}}},
+		"unknown members": {deny(`,"more":{"deep":[{}]},"":""`), decision.Record{Decision: decision.Deny}},
+		"escaped names":   {strings.ReplaceAll(strings.ReplaceAll(deny(`,"status":{"message":"no"}`), `"message"`, `"m\u0065ssage"`), `"response"`, `"\u0072esponse"`), decision.Record{Decision: decision.Deny, Message: "no"}},
+		"other case":      {deny(`,"Allowed":true,"ALLOWED":true`), decision.Record{Decision: decision.Deny}},
+		"allowed twice":   {deny(`,"allowed":true`), decision.Record{Decision: decision.Allow}},
+		"patch":           {head + `{"uid":"u-1","allowed":true,"patchType":"JSONPatch","patch":"W3sib3AiOiJyZW1vdmUiLCJwYXRoIjoiL2EifV0="}}`, decision.Record{Decision: decision.Allow, PatchType: "JSONPatch", PatchBytes: 29, Patch: json.RawMessage(`[{"op":"remove","path":"/a"}]`)}},
+		"escaped patch":   {head + `{"uid":"u-1","allowed":true,"patch":"\u0057\/\u002B+\n\u000a\r"}}`, decision.Record{Decision: decision.Allow, PatchBytes: 3, Omitted: []string{"patch"}}},
+		"empty patch":     {head + `{"uid":"u-1","allowed":true,"patch":""}}`, decision.Record{Decision: decision.Allow}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +122,6 @@ func TestReviewFailures(t *testing.T) {
 		"literal":          {head + `{"uid":"u-1","allowed":trueish}}`, "the response is not JSON"},
 		"unknown literal":  {head + `{"uid":"u-1","x":nil}}`, "the response is not JSON"},
 		"line break":       {head + "{\"uid\":\"u-1\",\"status\":{\"message\":\"a\nb\"}}}", "the response is not JSON"},
-		"wrong bracket":    {head + `{"uid":"u-1"]}`, "the response is not JSON"},
 		"broken name":      {head + `{"uid":"u-1","a\x":1}}`, "the response is not JSON"},
 		"no response":      {`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}`, "the response has no verdict: its member response is missing"},
 		"null response":    {head + `null}`, "the response has no verdict: its member response is missing"},
@@ -176,7 +172,7 @@ func TestNotAReview(t *testing.T) {
 	for name, tt := range map[string]struct{ request, want string }{
 		"empty":         {"", "the request is empty"},
 		"text":          {"hello", "the request is not a JSON object"},
-		"broken":        {asked[:len(asked)-1] + "]", "the request is not JSON"},
+		"broken":        {asked + "]", "the request is not JSON"},
 		"cut off":       {asked[:len(asked)-2], "the request ends in the middle"},
 		"other JSON":    {`{"hello":"world"}`, "the request has no request with a uid"},
 		"no request":    {`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":null}`, "the request has no request with a uid"},
@@ -323,7 +319,7 @@ func TestReviewOmitsWhatIsLarge(t *testing.T) {
 	want := decision.Record{
 		ID: "u-1", RequestUID: "u-1", EventType: decision.AdmissionReview, Process: decision.Admission,
 		Decision: decision.Deny, Code: 403, PatchBytes: 240 << 10,
-		Omitted: []string{"resourceName", "object", "oldObject", "message", "warnings", "auditAnnotations", "patch"},
+		Omitted: []string{"object", "oldObject", "resourceName", "message", "warnings", "auditAnnotations", "patch"},
 	}
 	if line(t, got) != line(t, &want) {
 		t.Errorf("got  %.2000swant %s", line(t, got), line(t, &want))
@@ -332,18 +328,13 @@ func TestReviewOmitsWhatIsLarge(t *testing.T) {
 	if err != nil || warned.Decision != decision.Warn || len(warned.Omitted) != 1 {
 		t.Errorf("got %+v, %v, want a warning that was left out", warned, err)
 	}
-	mended, err := decision.FromReview([]byte(asked), []byte(head+`{"uid":"u-1","status":{"message":"`+strings.Repeat("\xff", 100<<10)+`"}}}`))
-	if err != nil || mended.Message != "" || len(mended.Omitted) != 1 {
-		t.Errorf("got a message of %d bytes, %v, %v, want none: it is too large in UTF-8", len(mended.Message), mended.Omitted, err)
+	mended, err := decision.FromReview([]byte(asked), []byte(head+`{"uid":"u-1","status":{"message":"`+strings.Repeat("\xff", 100<<10)+strings.Repeat(`","reason":"`+strings.Repeat("\xff", 100<<10), 3)+`"}}}`))
+	if err != nil || mended.Message != "" || mended.Failure != "the response is too large to record" {
+		t.Errorf("got a message of %d bytes, %q, %v, want none: it is too large in UTF-8", len(mended.Message), mended.Failure, err)
 	}
-	full := strings.Repeat(`"status":{"message":"`+long[:100<<10]+`"},`, 3)
-	late, err := decision.FromReview([]byte(asked), []byte(head+`{`+full+`"uid":"u-1","\u0061llowed":true}}`))
-	if err != nil || late.Decision != decision.Allow || late.Omitted == nil {
-		t.Errorf("got %s, %v, %v, want what was said behind a lot of text", late.Decision, late.Omitted, err)
-	}
-	again, err := decision.FromReview([]byte(asked), []byte(head+`{"uid":"u-1","warnings":["`+long+`"],"warnings":["short"],"allowed":true}}`))
-	if err != nil || len(again.Warnings) != 1 || again.Omitted != nil {
-		t.Errorf("got %+v, %v, want the warning that came last", again, err)
+	unclear, err := decision.FromReview([]byte(asked), []byte(head+`{"uid":"u-1","allowed":"`+long+`"}}`))
+	if err != nil || unclear.Decision != decision.Error {
+		t.Errorf("got %+v, %v, want an error", unclear, err)
 	}
 }
 
@@ -422,8 +413,64 @@ func TestReviewReaderReset(t *testing.T) {
 	}
 }
 
-// Every review makes a record that can be written, in whatever pieces it comes, and the
-// one that the API's Go types make of it.
+// inPieces is FromReview with all contents, of bodies that come in pieces of the sizes in cuts, again and again.
+func inPieces(request, response, cuts []byte) (*decision.Record, error) {
+	write := func(text []byte) *decision.ReviewReader {
+		r := decision.NewReviewReader(decision.ContentObject, decision.ContentOldObject, decision.ContentPatch)
+		for i := 0; len(text) > 0; i++ {
+			n := 1
+			if len(cuts) > 0 {
+				n += int(cuts[i%len(cuts)])
+			}
+			piece := bytes.Clone(text[:min(n, len(text))])
+			_, _ = r.Write(piece)
+			for i := range piece {
+				piece[i] = '!' // it must not be kept
+			}
+			text = text[min(n, len(text)):]
+		}
+		return r
+	}
+	return decision.ReviewRecord(write(request), write(response))
+}
+
+// checkReview compares the record of a review with that of its pieces.
+func checkReview(t *testing.T, request, response, cuts []byte) {
+	t.Helper()
+	got, err := inPieces(request, response, cuts)
+	whole, wholeErr := decision.FromReview(request, response, decision.ContentObject, decision.ContentOldObject, decision.ContentPatch)
+	if line(t, got) != line(t, whole) || fmt.Sprint(err) != fmt.Sprint(wholeErr) {
+		t.Errorf("%q\n%q\nin pieces   %s, %v\nas a whole  %s, %v", request, response, line(t, got), err, line(t, whole), wholeErr)
+	}
+	if err != nil {
+		if got != nil || !errors.Is(err, decision.ErrNotReview) || strings.ContainsAny(err.Error(), "\n\r\"") {
+			t.Errorf("%q: got %+v, error %q, want a plain ErrNotReview", request, got, err)
+		}
+	} else if (got.Decision == decision.Error) != (got.Failure != "") || strings.ContainsAny(got.Failure, "\n\r\"") {
+		t.Errorf("%q: got decision %q, failure %q", response, got.Decision, got.Failure)
+	}
+}
+
+// line is the line of r, "" of none.
+func line(t *testing.T, r *decision.Record) string {
+	t.Helper()
+	if r == nil {
+		return ""
+	}
+	mended := *r
+	for _, raw := range []*json.RawMessage{&mended.Object, &mended.OldObject} { // what was not UTF-8
+		if len(*raw) > 0 {
+			*raw = json.RawMessage(string([]rune(string(*raw))))
+		}
+	}
+	text, err := mended.AppendLine(nil)
+	if err != nil || !json.Valid(text) {
+		t.Errorf("%+v: got line %s, %v", r, text, err)
+	}
+	return string(text)
+}
+
+// Every review makes a record that can be written, and the same one in whatever pieces it comes.
 func FuzzReview(f *testing.F) {
 	for _, name := range []string{"allow", "deny", "warn", "delete"} {
 		request, response := sampleReview(f, name)

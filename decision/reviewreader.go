@@ -8,18 +8,17 @@ import (
 	"github.com/docket-export/docket/decision/rawjson"
 )
 
-// The bounds of what a ReviewReader keeps. Together they stay below the largest record
-// that docket stores by default.
+// The bounds of what a ReviewReader keeps.
 const (
-	// maxReviewText is for all values that are no content. Those of a usual review
-	// take less than 2 KiB.
-	maxReviewText = 256 << 10
-	// maxReviewValue is for each of them, so that a long message leaves room for the
-	// verdict behind it.
+	// maxReviewValue is for each value that is no content, so that a long message leaves
+	// room for the verdict behind it. Those of a usual review take less than 2 KiB together.
 	maxReviewValue = 128 << 10
-	// maxReviewContent is for each content, and maxReviewContents for all of a half.
-	maxReviewContent  = 256 << 10
-	maxReviewContents = 2 * maxReviewContent
+	// maxReviewContent is for each content.
+	maxReviewContent = 256 << 10
+	// maxReviewPatch is for a patch, which comes in base64.
+	maxReviewPatch = maxReviewContent / 3 * 4
+	// maxReviewText is for all that is kept of a half.
+	maxReviewText = 768 << 10
 	// maxReviewName is for the name of a member: one that counts has 18 bytes at most, and
 	// six times as many with each an escape.
 	maxReviewName = 128
@@ -34,88 +33,57 @@ const (
 
 // ReviewReader takes one half of an admission review, its request or its response, in
 // pieces and as they pass. It keeps what a record needs: never the objects, unless they
-// are asked for, and of a review of any size not more than some 1.2 MiB. A value
+// are asked for, and of a half of any size not more than 1 MiB. A value
 // that is too large is left out, and the record names it in Omitted.
 //
-// If members have the same name, the last one counts, and objects of the same name are
-// merged: the API server and the engines read a review so. Names are compared without
+// If members have the same name, the last one counts. Names are compared without
 // their escapes. Upper and lower case differ.
 //
-// The objects are skipped without a look at what is between their brackets. Everything
+// What is left out is skipped without a look at what is between its brackets. Everything
 // else must be JSON.
 type ReviewReader struct {
 	include []Content
 
-	came    []byte // the first bytes, as they came; nil since there were too many
-	read    int    // of came
+	came    []byte // the first bytes, as they came; empty since there were too many
 	streams bool   // what comes is read at once
+	isRead  bool   // came is read
 
-	state reviewState
-	err   error       // why the rest does not matter
-	in    *reviewPart // whose members come; nil: none
-	part  *reviewPart // whose value comes or is read; nil: one that nothing is known about
+	// text is what is kept of what was read: the review without white space, with null in
+	// place of what was left out.
+	text    []byte
+	err     error  // why nothing more is read
+	depth   int    // of the object whose members come: the review, its request or response, or the status
+	atValue bool   // a value comes
+	name    string // of the member that comes
 
-	end      rawjson.End // of the name or value that is read
-	first    byte        // of it
-	keep     bool        // it is kept in buf
-	tooLarge bool        // it was kept until it was too large
-	buf      []byte
-	limit    int // of buf
+	inToken  bool // a name or a value is being read
+	end      rawjson.End
+	begin    int  // of the token in text
+	length   int  // of the token
+	limit    int  // of the token
+	keep     bool // the token is kept
+	tooLarge bool // the token was kept until it was too large
 
-	text, content int // bytes that were kept of values, those included that others have replaced
-	patch         base64Size
-	omitted       partSet // whose value was too large
-	apiVersion    string
-	kind          string
-	asked         reviewRequest
-	answered      reviewResponse
+	omitted    []string // fields of the record whose value was too large
+	patchBytes int      // of a patch that was too large
 }
-
-// reviewRequest is what a request says.
-type reviewRequest struct {
-	Record
-	converted             bool   // to what the webhook wants to see
-	original, originalSub string // resource and subresource before
-}
-
-// reviewResponse is what an answer says.
-type reviewResponse struct {
-	Record
-	given, allowed, warned bool
-	unclear                bool // what allowed is was not kept
-	uid, reason            string
-	patch                  []byte // in base64
-}
-
-// reviewState says what comes next.
-type reviewState uint8
-
-const (
-	reviewValue     reviewState = iota
-	reviewInValue               // the rest of a value
-	reviewFirstName             // the name of a member, or the end of the object
-	reviewName
-	reviewInName
-	reviewColon
-	reviewComma // or the end of the object
-	reviewEnd   // nothing but white space
-	reviewBroken
-)
 
 // NewReviewReader returns a reader that keeps the contents of include as well. It may be
 // used for a request and for a response.
 func NewReviewReader(include ...Content) *ReviewReader {
-	return &ReviewReader{include: include, part: reviewParts[0]}
+	return &ReviewReader{include: include, atValue: true}
 }
 
 // Reset makes r as new, for another half with the same contents. Records that were made
 // of r stay as they are.
 func (r *ReviewReader) Reset() {
-	buf := r.buf[:0]
-	if cap(buf) > maxIdleBuffer {
-		buf = nil
+	idle := func(buf []byte) []byte {
+		if cap(buf) > maxIdleBuffer {
+			return nil
+		}
+		return buf[:0]
 	}
-	*r = ReviewReader{include: r.include, part: reviewParts[0], buf: buf, came: r.came[:0]}
+	*r = ReviewReader{include: r.include, atValue: true, came: idle(r.came), text: idle(r.text)}
 }
 
 // Write takes the next piece. It never fails, and does not keep p.
@@ -124,217 +92,172 @@ func (r *ReviewReader) Write(p []byte) (int, error) {
 		r.came = append(r.came, p...)
 		return len(p), nil
 	}
-	r.catchUp(len(r.came))
-	r.came, r.read, r.streams = nil, 0, true
-	for rest := p; len(rest) > 0; {
-		rest = r.next(rest)
+	if !r.streams {
+		r.read(r.came)
+		r.streams, r.came = true, nil
 	}
+	r.read(p)
 	return len(p), nil
 }
 
-// catchUp reads the first n bytes of what came.
-func (r *ReviewReader) catchUp(n int) {
-	for n = min(n, len(r.came)); r.read < n; {
-		r.read = n - len(r.next(r.came[r.read:n]))
-	}
-}
-
-// next takes one token of p, or as much of it as p has, and returns what follows.
-func (r *ReviewReader) next(p []byte) []byte {
-	switch r.state {
-	case reviewInValue, reviewInName:
-		return r.inValue(p)
-	case reviewBroken:
-		return nil
-	}
-	i := rawjson.SkipSpace(p, 0)
-	if i == len(p) {
-		return nil
-	}
-	switch c := p[i]; {
-	case r.state == reviewValue:
-		return r.value(p[i:])
-	case c == '"' && (r.state == reviewName || r.state == reviewFirstName):
-		return r.name(p[i:])
-	case c == ':' && r.state == reviewColon:
-		r.state = reviewValue
-	case c == ',' && r.state == reviewComma:
-		r.state = reviewName
-	case c == '}' && (r.state == reviewComma || r.state == reviewFirstName):
-		r.state, r.in = reviewComma, r.in.around
-		if r.in == nil {
-			r.state = reviewEnd
-		}
-	default:
-		r.fail(errNotJSON)
-	}
-	return p[i+1:]
-}
-
-var (
-	errNotJSON   = errors.New("is not JSON")
-	errNotObject = errors.New("is not a JSON object")
-)
-
-// fail ends the reading: nothing that follows counts.
-func (r *ReviewReader) fail(err error) { r.err, r.state = err, reviewBroken }
-
-// value begins a value, whose first byte is p[0].
-func (r *ReviewReader) value(p []byte) []byte {
-	part := r.part
-	if part != nil && part.inner && p[0] == '{' {
-		if part.set != nil {
-			part.set(r, p[:1])
-		}
-		r.in, r.state = part, reviewFirstName
-		return p[1:]
-	}
-	if r.in == nil {
-		r.fail(errNotObject)
-		return nil
-	}
-	keep, limit := part == nil || !part.skip, min(maxReviewText-r.text, maxReviewValue)
-	if part != nil && part.content != "" {
-		keep, limit = slices.Contains(r.include, part.content), min(maxReviewContents-r.content, maxReviewContent)
-		r.patch = base64Size{}
-	}
-	r.start(reviewInValue, p[0], limit, keep)
-	if n := plainString(p); n > 0 && keep && n <= limit && (part == nil || part.content == "") {
-		r.endValue(p[:n])
-		return p[n:]
-	}
-	return p
-}
-
-// name begins the name of a member, whose first byte is p[0].
-func (r *ReviewReader) name(p []byte) []byte {
-	if n := plainString(p); n > 0 {
-		r.state, r.part = reviewColon, reviewMembers[reviewMember{r.in, string(p[1 : n-1])}]
-		return p[n:]
-	}
-	r.start(reviewInName, p[0], maxReviewName, true)
-	return p
-}
-
-// plainString returns how many bytes the string has that p begins with, if it is all there and
-// has neither escapes nor anything beyond ASCII, as nearly all have; else 0.
-func plainString(p []byte) int {
-	if p[0] == '"' {
-		end := rawjson.StringEnd(p, 0)
-		if _, ok := rawjson.Value(p[:end]).Plain(); ok && end > 1 && p[end-1] == '"' {
-			return end
-		}
-	}
-	return 0
-}
-
-// start begins a name or a value of at most limit bytes, whose first byte is c.
-func (r *ReviewReader) start(state reviewState, c byte, limit int, keep bool) {
-	r.state, r.first, r.limit = state, c, limit
-	r.buf, r.keep, r.tooLarge = r.buf[:0], keep, false
-	r.end = rawjson.End{}
-}
-
-// inValue goes on with a name or a value.
-func (r *ReviewReader) inValue(p []byte) []byte {
-	n, done := r.end.Next(p)
-	r.take(p[:n])
-	if r.state == reviewInValue && r.part != nil && r.part.content == ContentPatch {
-		r.patch.add(p[:n])
-	}
-	switch {
-	case !done:
-	case r.keep && !r.valid():
-		r.fail(errNotJSON)
-	case r.state == reviewInValue:
-		r.endValue(r.buf)
-	default:
-		r.state, r.part = reviewColon, nil
-		if r.keep {
-			r.part = reviewMembers[reviewMember{r.in, string(rawjson.Value(r.buf).Text())}]
-		}
-	}
-	return p[n:]
-}
-
-// take keeps the next bytes of a value, unless it becomes too large.
-func (r *ReviewReader) take(p []byte) {
-	if r.keep && len(r.buf)+len(p) > r.limit {
-		r.buf, r.keep, r.tooLarge = r.buf[:0], false, true
-	} else if r.keep {
-		r.buf = append(r.buf, p...)
-	}
-}
-
-// valid reports whether what was read is JSON, after each byte that is not UTF-8 has
-// become U+FFFD: the API server takes such text.
-func (r *ReviewReader) valid() bool {
-	if rawjson.KindOf(r.buf) != rawjson.Invalid {
-		return true
-	}
-	if utf8.Valid(r.buf) {
-		return false
-	}
-	mended := string([]rune(string(r.buf)))
-	r.buf = r.buf[:0]
-	r.take([]byte(mended))
-	return !r.keep || rawjson.KindOf(r.buf) != rawjson.Invalid
-}
-
-// endValue takes the value that was read, and that is valid if it was kept.
-func (r *ReviewReader) endValue(value rawjson.Value) {
-	r.state = reviewComma
-	part, kind := r.part, rawjson.Value{r.first}.Kind()
-	switch {
-	case kind == rawjson.Invalid:
-		r.fail(errNotJSON)
-		return
-	case part == nil || part.skip:
-		return
-	case kind == rawjson.Null:
-		if part.nullable {
-			part.set(r, nil)
-			r.omitted &^= part.bits
-		}
-		return
-	case part.kind != rawjson.Invalid && kind != part.kind:
-		r.fail(part.errorf("must be %s, not %s", article(part.kind), article(kind)))
-		return
-	case part.content == ContentPatch && !r.patch.ok():
-		r.fail(part.errorf("must be base64"))
-		return
-	}
-	r.omitted &^= part.bits
-	if r.tooLarge {
-		r.omitted |= part.bits
-	} else if err := part.check(value); err != nil {
-		r.fail(err)
-		return
-	}
-	if value == nil { // of which nothing was kept
-		value = rawjson.Value{}
-	}
-	if part.content != "" {
-		r.content += len(value)
-	} else {
-		r.text += len(value)
-	}
-	part.set(r, value)
-}
-
-// finish says why what was read is not the whole of a JSON object.
-func (r *ReviewReader) finish() error {
-	r.catchUp(len(r.came))
-	switch {
-	case r.state == reviewBroken:
-		return r.err
-	case r.state == reviewEnd:
-		return nil
-	case r.state == reviewValue && r.in == nil:
-		return errors.New("is empty")
-	}
-	return errors.New("ends in the middle")
-}
-
 // Size returns how much memory r holds, for callers who bound the memory of many readers.
-func (r *ReviewReader) Size() int { return cap(r.came) + cap(r.buf) + r.text + r.content }
+func (r *ReviewReader) Size() int { return cap(r.came) + cap(r.text) }
+
+var errReviewTooLarge = errors.New("is too large to record")
+
+func (r *ReviewReader) read(p []byte) {
+	for len(p) > 0 && r.err == nil {
+		p = p[r.next(p):]
+		if len(r.text) > maxReviewText {
+			r.err, r.text = errReviewTooLarge, nil
+		}
+	}
+}
+
+// next reads some bytes of p and returns how many. What is not as JSON wants it comes into
+// text as it is, where finish finds it.
+func (r *ReviewReader) next(p []byte) int {
+	if r.inToken {
+		return r.token(p)
+	}
+	switch c := p[0]; c {
+	case ' ', '\t', '\r', '\n':
+		return rawjson.SkipSpace(p, 0)
+	case ',':
+	case ':':
+		r.atValue = true
+	case '}':
+		r.depth--
+	default:
+		if c == '{' && r.atValue && r.opens() {
+			r.depth++
+			r.atValue = false
+			break
+		}
+		r.start()
+		if n := r.token(p); n > 0 {
+			return n
+		}
+	}
+	r.text = append(r.text, p[0])
+	return 1
+}
+
+// opens reports whether the object that comes is read member by member.
+func (r *ReviewReader) opens() bool {
+	switch r.depth {
+	case 0:
+		return true
+	case 1:
+		return r.name == "request" || r.name == "response"
+	}
+	return r.depth == 2 && r.name == "status"
+}
+
+// start begins a name or a value.
+func (r *ReviewReader) start() {
+	r.inToken, r.end = true, rawjson.End{}
+	r.begin, r.length = len(r.text), 0
+	r.keep, r.tooLarge, r.limit = true, false, maxReviewValue
+	switch {
+	case !r.atValue:
+		r.limit = maxReviewName
+	case r.depth != 2:
+	case r.name == "options":
+		r.keep = false
+	case r.name == "object", r.name == "oldObject":
+		r.keep, r.limit = slices.Contains(r.include, Content(r.name)), maxReviewContent
+	case r.name == "patch":
+		r.limit = maxReviewPatch
+	}
+}
+
+// token goes on with a name or a value, and returns how many bytes of p belong to it.
+func (r *ReviewReader) token(p []byte) int {
+	n, done := r.end.Next(p)
+	r.length += n
+	switch {
+	case r.keep && r.length > r.limit:
+		r.text, r.keep, r.tooLarge = r.text[:r.begin], false, true
+	case r.keep:
+		r.text = append(r.text, p[:n]...)
+	}
+	if done {
+		r.endToken()
+	}
+	return n
+}
+
+func (r *ReviewReader) endToken() {
+	r.inToken = false
+	switch {
+	case !r.atValue && r.keep:
+		r.name = textOf(r.text[r.begin:])
+	case !r.atValue:
+		r.text = append(r.text, `""`...)
+		r.name = ""
+	case !r.keep:
+		r.text = append(r.text, "null"...)
+	}
+	if r.atValue && r.tooLarge {
+		r.omit()
+	}
+	r.atValue = false
+}
+
+// omit notes that the value of r.name is left out.
+func (r *ReviewReader) omit() {
+	if r.depth < 2 {
+		return
+	}
+	field := r.name
+	switch r.name {
+	case "allowed":
+		r.err = errReviewTooLarge
+	case "reason":
+		field = "message"
+	case "userInfo":
+		field = "requestUserGroups"
+	case "name":
+		field = "resourceName"
+	case "namespace":
+		field = "resourceNamespace"
+	case "patch":
+		r.patchBytes = (r.length - len(`""`)) / 4 * 3
+	case "object", "oldObject", "operation", "message", "warnings", "auditAnnotations", "patchType":
+	default:
+		return // no field of a record
+	}
+	if !slices.Contains(r.omitted, field) {
+		r.omitted = append(r.omitted, field)
+	}
+}
+
+// finish returns the members of what was read. The error says why it is not the whole of a
+// JSON object.
+func (r *ReviewReader) finish() (members, error) {
+	if !r.isRead {
+		r.read(r.came)
+		r.isRead = true
+	}
+	switch {
+	case r.err != nil:
+		return nil, r.err
+	case len(r.text) == 0:
+		return nil, errors.New("is empty")
+	case r.text[0] != '{':
+		return nil, errors.New("is not a JSON object")
+	case r.inToken || r.depth > 0:
+		return nil, errors.New("ends in the middle")
+	}
+	if !utf8.Valid(r.text) { // the API server takes such text, with U+FFFD for each byte
+		r.text = []byte(string([]rune(string(r.text))))
+		if len(r.text) > maxReviewText {
+			return nil, errReviewTooLarge
+		}
+	}
+	if rawjson.KindOf(r.text) == rawjson.Invalid {
+		return nil, errors.New("is not JSON")
+	}
+	return membersOf(r.text), nil
+}

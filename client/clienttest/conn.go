@@ -7,48 +7,30 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
-	"time"
 	"unicode/utf8"
 
 	"github.com/docket-export/docket/decision/stream"
 )
 
-// grace is how long a producer may leave a connection open after a closing line.
-const grace = 4 * time.Second
+// maxRecordBytes is the limit that a real exporter has by default.
+const maxRecordBytes = 1 << 20
 
-var errSevered = errors.New("the exporter has broken the connection")
-
-// conn is one connection. serve and what it calls read, write writes.
+// conn is one connection. All but the first two fields is guarded by e.mu.
 type conn struct {
-	e    *Exporter
-	nc   net.Conn
-	in   *bufio.Reader
-	done chan struct{} // closed by sever
+	e  *Exporter
+	nc net.Conn
 
-	// What follows is guarded by e.mu.
-	severed  bool
+	gone     bool      // the connection is broken
 	begun    bool      // the first line has come
 	producer *producer // nil in plain mode
+	name     string    // of the producer
 	next     uint64    // number of the next line
 	open     int       // lines held
 	eof      bool      // nothing more comes
-
-	known    uint64 // what the answer to the hello says
-	answered bool
-	through  uint64 // every line up to it is decided
-	acked    uint64 // the last ack says so
-	refusals []stream.Refused
-	closing  string // the reason of the closing line; empty: none yet
-	writing  bool   // replies are on their way
-	failed   bool   // the producer takes no replies any more
-	ended    bool   // the closing line was the last reply
-}
-
-func newConn(e *Exporter, nc net.Conn) *conn {
-	c := &conn{e: e, nc: nc, done: make(chan struct{})}
-	c.in = bufio.NewReader(tap{c})
-	return c
+	out      []byte    // replies that are to be written
+	closing  bool      // out ends with the reason why the connection is closed
 }
 
 // serve runs the connection to its end.
@@ -63,173 +45,144 @@ func (c *conn) serve() {
 	})
 }
 
-// sever breaks the connection, with mu held.
+// sever breaks the connection, with mu held. What is held of it is lost.
 func (c *conn) sever() {
-	if !c.severed {
-		c.severed = true
-		close(c.done)
-		c.nc.Close()
-		c.e.forgetPending(c)
-		c.e.notify()
+	if c.gone {
+		return
 	}
+	c.gone = true
+	c.nc.Close()
+	var kept []pending
+	for _, p := range c.e.pending {
+		if p.c != c {
+			kept = append(kept, p)
+		}
+	}
+	c.e.pending = kept
 }
 
-// close makes the writer end the connection with a reason, with mu held.
+// close ends the connection with a reason, with mu held.
 func (c *conn) close(reason string) {
-	if c.closing == "" {
-		c.closing = reason
-		c.e.notify()
-	}
+	c.closing = true
+	c.out = stream.Closing{Reason: reason}.Append(c.out)
 }
 
-// tap reads from the connection, unless the exporter is stalled.
-type tap struct{ *conn }
-
-func (t tap) Read(p []byte) (int, error) {
-	if !t.mayRead() {
-		return 0, errSevered
+// write is the writing goroutine. It ends with the connection, or when nothing
+// more comes and nothing is owed.
+func (c *conn) write() {
+	e := c.e
+	for {
+		e.mu.Lock()
+		e.await(func() bool { return c.gone || len(c.out) > 0 || c.eof && c.open == 0 })
+		out, last, gone := c.out, c.closing || c.eof && c.open == 0, c.gone
+		c.out = nil
+		e.mu.Unlock()
+		if gone {
+			return
+		}
+		if _, err := c.nc.Write(out); err != nil || last {
+			e.change(c.sever)
+			return
+		}
 	}
-	n, err := t.nc.Read(p)
-	if !t.mayRead() {
-		return 0, errSevered
-	}
-	return n, err
-}
-
-// mayRead waits while the exporter is stalled. It is false once severed.
-func (c *conn) mayRead() bool {
-	c.e.mu.Lock()
-	defer c.e.mu.Unlock()
-	return c.e.await(c.done, func() bool { return !c.e.stalled || c.closing != "" || c.severed }) && !c.severed
 }
 
 // read takes lines until there are no more. In plain mode what comes after the last
 // newline is a line.
 func (c *conn) read() {
-	for {
-		line, err := c.in.ReadBytes('\n')
-		if err == nil {
-			c.take(bytes.TrimSuffix(line[:len(line)-1], []byte("\r")))
-			continue
-		}
+	in := bufio.NewReader(c.nc)
+	for more := true; more; {
+		line, err := in.ReadBytes('\n')
+		more = err == nil
 		c.e.change(func() {
-			if !c.begun || c.producer == nil {
-				c.takeLocked(bytes.TrimSuffix(line, []byte("\r")))
+			c.e.await(func() bool { return c.gone || !c.e.stalled })
+			if more || c.producer == nil {
+				c.take(bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")))
 			}
-			c.eof = true
+			c.eof = !more
 		})
-		return
 	}
 }
 
-// breakSettled breaks the connection when what is owed is told, with mu held.
-func (c *conn) breakSettled() {
-	c.e.await(c.done, func() bool { return !c.owes() && !c.writing })
-	c.sever()
-}
-
-func (c *conn) take(line []byte) {
-	c.e.mu.Lock()
-	defer c.e.mu.Unlock()
-	c.takeLocked(line)
-}
-
-// takeLocked deals with a line, with mu held. What was read before the connection was
+// take deals with a line, with mu held. What was read before the connection was
 // broken or closed counts for nothing.
-func (c *conn) takeLocked(line []byte) {
-	if c.severed || c.closing != "" || len(bytes.TrimSpace(line)) == 0 {
+func (c *conn) take(line []byte) {
+	if c.gone || c.closing || len(bytes.TrimSpace(line)) == 0 {
 		return
 	}
 	if !c.begun {
-		if c.begin(line); c.producer != nil || c.closing != "" {
+		c.begun = true
+		hello, err := stream.ParseHello(line)
+		switch {
+		case err == nil:
+			c.greet(hello)
+			return
+		case !errors.Is(err, stream.ErrNotHello):
+			c.e.violation("%w", err)
+			c.close(err.Error())
 			return
 		}
 	} else if c.producer != nil && stream.IsHello(line) {
-		c.e.violation("producer %s: a second hello on a connection", c.producer.name)
+		c.e.violation("producer %s: a second hello on a connection", c.name)
 		c.close("broken hello: a connection has only one, on its first line")
 		return
 	}
-	c.receive(line)
+	c.receive(Line{Text: string(line)})
 }
 
-// begin takes the first line, with mu held: a hello, or a line of plain mode,
-// which is still to be received.
-func (c *conn) begin(line []byte) {
-	c.begun = true
-	hello, err := stream.ParseHello(line)
+// greet begins acknowledged mode, with mu held.
+func (c *conn) greet(hello stream.Hello) {
+	p := c.e.producers[hello.Producer]
 	switch {
-	case errors.Is(err, stream.ErrNotHello):
-	case err != nil:
-		c.e.violation("%w", err)
-		c.close(err.Error())
-	default:
-		c.e.greet(c, hello)
+	case p == nil:
+		p = &producer{seen: make(map[uint64]string)}
+		c.e.producers[hello.Producer] = p
+	case p.acked > 0 && hello.Next > p.acked+1:
+		c.e.violation("producer %s: said hello with next %d after line %d: the lines between them were never received", hello.Producer, hello.Next, p.acked)
 	}
+	if p.live != nil { // the newer connection takes over
+		p.live.sever()
+	}
+	p.live = c
+	c.producer, c.name, c.next = p, hello.Producer, hello.Next
+	c.out = stream.Answer{Acked: p.acked}.Append(c.out)
 }
 
-// receive takes a record, with mu held, which it gives away while it does what
-// is planned for this line.
-func (c *conn) receive(line []byte) {
-	e := c.e
-	l, fl := Line{Text: string(line)}, flawOf(line)
+// receive takes a record, with mu held.
+func (c *conn) receive(l Line) {
 	if c.producer != nil {
-		l.Producer, l.Number = c.producer.name, c.next
+		l.Producer, l.Number = c.name, c.next
 		c.next++
-		c.producer.check(e, l)
+		if before, ok := c.producer.seen[l.Number]; ok && before != l.Text {
+			c.e.violation("producer %s: line %d was %.80s and is %.80s now: a number must always mean the same bytes", c.name, l.Number, before, l.Text)
+		}
+		c.producer.seen[l.Number] = l.Text
 	}
-	if fl.reason != "" {
-		e.violation("%s: %s", l.name(), fl.detail)
-	}
-	e.notify()
-	if c.carryOut(e.due()); c.severed || c.closing != "" {
-		return
+	if _, flaw := flawOf(l.Text); flaw != "" {
+		c.e.violation("producer %q: line %d: %s", l.Producer, l.Number, flaw)
 	}
 	if c.producer != nil && l.Number <= c.producer.acked {
-		c.through = max(c.through, l.Number)
+		c.out = stream.Ack{Through: l.Number}.Append(c.out)
 		return
 	}
-	e.pending = append(e.pending, pending{c, l, fl})
+	c.e.pending = append(c.e.pending, pending{c, l})
 	c.open++
-	if !e.held {
-		e.settle(len(e.pending))
+	if !c.e.held {
+		c.e.settle(len(c.e.pending))
 	}
 }
 
-// carryOut does what is planned, with mu held, which it gives away meanwhile.
-func (c *conn) carryOut(plans []*plan) {
-	e := c.e
-	for _, p := range plans {
-		if p.do == nil {
-			c.breakSettled()
-			continue
-		}
-		e.mu.Unlock()
-		p.do()
-		e.mu.Lock()
-	}
-}
-
-func (l Line) name() string {
-	if l.Producer == "" {
-		return "a line of plain mode"
-	}
-	return fmt.Sprintf("producer %s: line %d", l.Producer, l.Number)
-}
-
-// flaw is why no exporter could store a line.
-type flaw struct{ reason, detail string }
-
-func flawOf(line []byte) flaw {
-	first := bytes.TrimSpace(line)
+// flawOf says why no exporter could store a line; empty: one could.
+func flawOf(line string) (reason, detail string) {
 	switch {
 	case len(line) > maxRecordBytes:
-		return flaw{stream.TooLarge, fmt.Sprintf("%d bytes are more than the limit of %d", len(line), maxRecordBytes)}
-	case !utf8.Valid(line):
-		return flaw{stream.InvalidJSON, "not UTF-8"}
-	case !json.Valid(line):
-		return flaw{stream.InvalidJSON, "not valid JSON"}
-	case len(first) == 0 || first[0] != '{':
-		return flaw{stream.NotObject, "not a JSON object"}
+		return stream.TooLarge, fmt.Sprintf("%d bytes are more than the limit of %d", len(line), maxRecordBytes)
+	case !utf8.ValidString(line):
+		return stream.InvalidJSON, "not UTF-8"
+	case !json.Valid([]byte(line)):
+		return stream.InvalidJSON, "not valid JSON"
+	case !strings.HasPrefix(strings.TrimSpace(line), "{"):
+		return stream.NotObject, "not a JSON object"
 	}
-	return flaw{}
+	return "", ""
 }

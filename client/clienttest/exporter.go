@@ -4,7 +4,6 @@
 //	e := clienttest.New()
 //	defer e.Close()
 //	dial := e.Dial // instead of a connection to a real exporter
-//	e.BreakAfter(10)
 //	... // let the producer send
 //	err := e.Wait(ctx, 20)
 //	got, wrong := e.Lines(), e.Violations()
@@ -15,11 +14,8 @@
 // An Exporter works in a bubble of testing/synctest when it is made there, is
 // dialed and not served on a socket, and is closed before the bubble ends.
 //
-//	exporter.go   Exporter: what there is to see and to wait for
-//	control.go    what it can be told to do wrong
-//	conn.go       one connection: what comes
-//	replies.go    one connection: what goes back
-//	producer.go   what is known of a producer, and of the numbers of its lines
+//	exporter.go  Exporter: what there is to see, to wait for and to tell it
+//	conn.go      one connection
 package clienttest
 
 import (
@@ -30,21 +26,19 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+
+	"github.com/docket-export/docket/decision/stream"
 )
 
 // maxViolations bounds how many violations are remembered: a producer that goes
 // wrong may do so on every line.
 const maxViolations = 100
 
-// maxRecordBytes is the limit that a real exporter has by default.
-const maxRecordBytes = 1 << 20
-
-// Line is a line whose fate is decided.
+// Line is a line that is stored.
 type Line struct {
 	Producer string // empty when it came in plain mode
 	Number   uint64 // 0 when it came in plain mode
 	Text     string // without the newline and a "\r" before it
-	Reason   string // why it was refused; empty: it is stored
 }
 
 // Exporter is an exporter in memory. What it has stored counts as durable: it is
@@ -52,38 +46,33 @@ type Line struct {
 type Exporter struct {
 	wg sync.WaitGroup
 
-	mu      sync.Mutex
-	changed chan struct{} // closed and replaced whenever something below changes
-
-	closed  bool
-	down    bool
-	held    bool
-	muted   bool
-	stalled bool
-	refuse  func(Line) (reason, detail string)
-	plans   []*plan
-
+	mu         sync.Mutex
+	changed    chan struct{} // closed and replaced whenever something below changes
+	closed     bool
+	down       bool
+	held       bool
+	stalled    bool
+	refuse     func(Line) (reason, detail string)
 	lines      []Line
-	refused    []Line
 	pending    []pending
 	violations []error
 	producers  map[string]*producer
 	conns      map[*conn]struct{}
-	listeners  map[net.Listener]struct{}
+	listeners  []net.Listener
 	made       int // connections ever
-}
-
-// plan is something to do when so many lines have come.
-type plan struct {
-	left int
-	do   func()
 }
 
 // pending is a line that was read and is neither stored nor refused.
 type pending struct {
 	c    *conn
 	line Line
-	flaw flaw // what is wrong with it by itself
+}
+
+// producer is what is known of the one stream of numbers that a name stands for.
+type producer struct {
+	acked uint64            // every line up to it is stored or refused; 0: unknown
+	seen  map[uint64]string // every line that ever came
+	live  *conn             // its latest connection
 }
 
 // New returns an exporter that stores and acknowledges everything at once.
@@ -92,7 +81,6 @@ func New() *Exporter {
 		changed:   make(chan struct{}),
 		producers: make(map[string]*producer),
 		conns:     make(map[*conn]struct{}),
-		listeners: make(map[net.Listener]struct{}),
 	}
 }
 
@@ -103,20 +91,22 @@ func (e *Exporter) Dial(ctx context.Context) (net.Conn, error) {
 		return nil, context.Cause(ctx)
 	}
 	ours, theirs := net.Pipe()
-	if err := e.admit(ours); err != nil {
-		return nil, errors.Join(err, ours.Close(), theirs.Close())
+	if !e.admit(ours) {
+		return nil, errors.Join(fmt.Errorf("clienttest: the exporter is down: %w", syscall.ECONNREFUSED), ours.Close(), theirs.Close())
 	}
 	return theirs, nil
 }
 
-// Serve takes the connections of ln until ln or the exporter is closed, which is
+// Serve takes the connections of ln until the exporter or ln is closed, which is
 // no error. It closes ln. While the exporter is down it closes each connection
-// at once; to have them refused, close the listener.
+// at once.
 func (e *Exporter) Serve(ln net.Listener) error {
-	if !e.addListener(ln) {
-		return ln.Close()
+	e.mu.Lock()
+	e.listeners = append(e.listeners, ln)
+	if e.closed {
+		_ = ln.Close() // it stops listening either way
 	}
-	defer e.removeListener(ln)
+	e.mu.Unlock()
 	for {
 		nc, err := ln.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -125,54 +115,37 @@ func (e *Exporter) Serve(ln net.Listener) error {
 		if err != nil {
 			return fmt.Errorf("clienttest: accept: %w", err)
 		}
-		if e.admit(nc) != nil {
+		if !e.admit(nc) {
 			nc.Close()
 		}
 	}
 }
 
-func (e *Exporter) addListener(ln net.Listener) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return false
-	}
-	e.listeners[ln] = struct{}{}
-	return true
-}
-
-func (e *Exporter) removeListener(ln net.Listener) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.listeners, ln)
-	_ = ln.Close() // it stops listening either way
-}
-
 // admit serves nc, unless the exporter is down or closed.
-func (e *Exporter) admit(nc net.Conn) error {
+func (e *Exporter) admit(nc net.Conn) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed || e.down {
-		return fmt.Errorf("clienttest: the exporter is down: %w", syscall.ECONNREFUSED)
+		return false
 	}
-	c := newConn(e, nc)
+	c := &conn{e: e, nc: nc}
 	e.conns[c] = struct{}{}
 	e.made++
 	e.wg.Go(c.serve)
 	e.notify()
-	return nil
+	return true
 }
 
 // Close breaks every connection, closes the listeners, and waits for all that
 // runs. What was recorded can still be read.
 func (e *Exporter) Close() {
-	e.mu.Lock()
-	e.closed = true
-	for ln := range e.listeners {
-		_ = ln.Close() // it stops listening either way
-	}
-	e.breakAll()
-	e.mu.Unlock()
+	e.change(func() {
+		e.closed = true
+		for _, ln := range e.listeners {
+			_ = ln.Close() // it stops listening either way
+		}
+		e.breakAll()
+	})
 	e.wg.Wait()
 }
 
@@ -182,13 +155,6 @@ func (e *Exporter) Lines() []Line {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.lines)
-}
-
-// Refused are the lines refused so far, with the reason.
-func (e *Exporter) Refused() []Line {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return slices.Clone(e.refused)
 }
 
 // Held is how many lines were read and are neither stored nor refused, because
@@ -220,6 +186,59 @@ func (e *Exporter) Connected() int {
 	return len(e.conns)
 }
 
+// Refuse makes the exporter refuse every line for which f returns a reason. f is called by one
+// goroutine at a time and must not use the exporter. With nil the exporter refuses only lines that
+// no exporter could store.
+func (e *Exporter) Refuse(f func(Line) (reason, detail string)) {
+	e.change(func() { e.refuse = f })
+}
+
+// Hold makes the exporter read on and neither store, nor refuse, nor acknowledge
+// anything, until Settle or Release. What is held is lost when its connection is
+// broken or replaced, and kept when the producer has closed it.
+func (e *Exporter) Hold() {
+	e.change(func() { e.held = true })
+}
+
+// Settle decides about the n lines held longest.
+func (e *Exporter) Settle(n int) {
+	e.change(func() { e.settle(n) })
+}
+
+// Release decides about all lines held, and from now on about each at once.
+func (e *Exporter) Release() {
+	e.change(func() {
+		e.held = false
+		e.settle(len(e.pending))
+	})
+}
+
+// Stall makes the exporter take nothing more in, not even a hello, until Resume:
+// what producers write piles up before it. Of each connection it may have read a
+// buffer full already.
+func (e *Exporter) Stall() {
+	e.change(func() { e.stalled = true })
+}
+
+// Resume ends Stall.
+func (e *Exporter) Resume() {
+	e.change(func() { e.stalled = false })
+}
+
+// Down breaks every connection and refuses new ones until Up. The exporter keeps what
+// it stored, so this looks like a restart of it.
+func (e *Exporter) Down() {
+	e.change(func() {
+		e.down = true
+		e.breakAll()
+	})
+}
+
+// Up ends Down.
+func (e *Exporter) Up() {
+	e.change(func() { e.down = false })
+}
+
 // Wait waits until at least n lines are stored, or ctx is done, which is an
 // error that says how many there are.
 func (e *Exporter) Wait(ctx context.Context, n int) error {
@@ -247,33 +266,63 @@ func (e *Exporter) WaitUntil(ctx context.Context, done func() bool) error {
 	}
 }
 
+func (e *Exporter) change(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f()
+	e.notify()
+}
+
 // notify wakes everybody who waits for something, with mu held.
 func (e *Exporter) notify() {
 	close(e.changed)
 	e.changed = make(chan struct{})
 }
 
-// await waits, with mu held, until done, which is called with mu held, or stop
-// is closed.
-func (e *Exporter) await(stop <-chan struct{}, done func() bool) bool {
+// await waits, with mu held, until done, which is called with mu held.
+func (e *Exporter) await(done func() bool) {
 	for !done() {
 		changed := e.changed
 		e.mu.Unlock()
-		select {
-		case <-changed:
-		case <-stop:
-			e.mu.Lock()
-			return false
-		}
+		<-changed
 		e.mu.Lock()
 	}
-	return true
 }
 
 // violation remembers what a producer did wrong, with mu held.
 func (e *Exporter) violation(format string, args ...any) {
 	if len(e.violations) < maxViolations {
 		e.violations = append(e.violations, fmt.Errorf(format, args...))
-		e.notify()
 	}
+}
+
+// breakAll breaks every connection, with mu held.
+func (e *Exporter) breakAll() {
+	for c := range e.conns {
+		c.sever()
+	}
+}
+
+// settle decides about the n lines held longest, with mu held.
+func (e *Exporter) settle(n int) {
+	n = min(n, len(e.pending))
+	for _, p := range e.pending[:n] {
+		reason, detail := flawOf(p.line.Text)
+		if reason == "" && e.refuse != nil {
+			reason, detail = e.refuse(p.line)
+		}
+		if reason == "" {
+			e.lines = append(e.lines, p.line)
+		}
+		p.c.open--
+		if p.c.producer == nil {
+			continue
+		}
+		if reason != "" {
+			p.c.out = stream.Refused{Seq: p.line.Number, Reason: reason, Detail: detail}.Append(p.c.out)
+		}
+		p.c.producer.acked = p.line.Number
+		p.c.out = stream.Ack{Through: p.line.Number}.Append(p.c.out)
+	}
+	e.pending = e.pending[n:]
 }

@@ -5,58 +5,82 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
+	"reflect"
+	"strings"
 	"unicode/utf8"
+
+	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
-// object is a JSON object in the making: its members in the order in which their
-// names came first.
-type object []member
+// fields has the index of each field of a Record by its JSON name.
+var fields = fieldNames()
 
-// member has either a value or members of its own.
-type member struct {
-	key   string
-	value json.RawMessage // nil: a group
-	group object
+func fieldNames() map[string]int {
+	names := make(map[string]int)
+	t := reflect.TypeFor[decision.Record]()
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		names[name] = i
+	}
+	return names
 }
+
+// setField sets the field of r that has the JSON name key to a value that is JSON. It is
+// false, and r is as it was, when there is none or the value does not fit it.
+func setField(r *decision.Record, key string, value json.RawMessage) bool {
+	i, ok := fields[key]
+	if !ok || string(value) == "null" {
+		return false
+	}
+	changed := *r
+	field := reflect.ValueOf(&changed).Elem().Field(i)
+	if _, isJSON := field.Interface().(json.RawMessage); isJSON && value[0] != '{' && value[0] != '[' {
+		return false // a text that is called object is no object
+	}
+	decoded := reflect.New(field.Type()) // maps would be shared with other handlers
+	if json.Unmarshal(value, decoded.Interface()) != nil {
+		return false
+	}
+	if field.Set(decoded.Elem()); changed.Validate() != nil {
+		return false
+	}
+	*r = changed
+	return true
+}
+
+// object is a JSON object in the making: its members are json.RawMessage or object.
+type object map[string]any
 
 // clone copies o and its groups. Values do not change, so copies share them.
 func (o object) clone() object {
-	if o == nil {
-		return nil
-	}
-	c := make(object, len(o), len(o)+4) // room for a few attributes of the record itself
-	for i, m := range o {
-		m.group = m.group.clone()
-		c[i] = m
+	c := maps.Clone(o)
+	for key, v := range c {
+		if group, ok := v.(object); ok {
+			c[key] = group.clone()
+		}
 	}
 	return c
 }
 
-// at returns the member of that name, made if there is none.
-func (o *object) at(key string) *member {
-	for i := range *o {
-		if (*o)[i].key == key {
-			return &(*o)[i]
-		}
-	}
-	*o = append(*o, member{key: key})
-	return &(*o)[len(*o)-1]
-}
-
 // group returns the group of that name, in place of a value if there is one.
-func (o *object) group(key string) *object {
-	m := o.at(key)
-	m.value = nil
-	return &m.group
+func (o object) group(key string) object {
+	group, ok := o[key].(object)
+	if !ok {
+		group = make(object)
+		o[key] = group
+	}
+	return group
 }
 
 // add adds an attribute as slog wants it: resolved, without empty ones, and with
 // the members of a group without a name in place of that group.
-func (o *object) add(a slog.Attr) {
+func (o object) add(a slog.Attr) {
 	a.Value = a.Value.Resolve()
 	if a.Value.Kind() != slog.KindGroup {
 		if !a.Equal(slog.Attr{}) {
-			o.set(a.Key, encode(a.Value))
+			o[a.Key] = encode(a.Value)
 		}
 		return
 	}
@@ -69,88 +93,41 @@ func (o *object) add(a slog.Attr) {
 	}
 }
 
-func (o *object) set(key string, value json.RawMessage) {
-	m := o.at(key)
-	m.value, m.group = value, nil
-}
-
 // addDetails adds what the program itself calls details: the members of a group
 // or JSON object, or else the value as a member of that name.
-func (o *object) addDetails(v slog.Value) {
+func (o object) addDetails(v slog.Value) {
 	if v.Kind() == slog.KindGroup {
 		o.add(slog.Attr{Value: v})
 		return
 	}
-	value := encode(v)
-	if string(value) == "null" {
-		return
-	}
-	members, ok := membersOf(value)
-	if !ok {
-		o.set("details", value)
-		return
-	}
-	for _, m := range members {
-		o.set(m.key, m.value)
+	switch value := encode(v); value[0] {
+	case '{':
+		for name, member := range rawjson.Members(value) {
+			o[string(name)] = json.RawMessage(member)
+		}
+	case 'n': // null
+	default:
+		o["details"] = value
 	}
 }
 
-// membersOf returns the members of a JSON object, whose text stays as it is. It
-// is false for another value.
-func membersOf(value json.RawMessage) (members object, ok bool) {
-	dec := json.NewDecoder(bytes.NewReader(value))
-	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
-		return nil, false
-	}
-	for dec.More() {
-		key, err := dec.Token()
-		if err != nil {
-			return nil, false
-		}
-		var m member
-		m.key, _ = key.(string)
-		if err := dec.Decode(&m.value); err != nil {
-			return nil, false
-		}
-		members = append(members, m)
-	}
-	return members, true
-}
-
-// encode returns o as JSON, without the groups that have nothing in them; nil if
-// nothing is left.
+// encode returns o as JSON; nil if nothing is in it.
 func (o object) encode() json.RawMessage {
-	if len(o) == 0 {
+	if o.prune(); len(o) == 0 {
 		return nil
 	}
-	if text := o.append(nil); string(text) != "{}" {
-		return text
-	}
-	return nil
+	return encodeAny(o)
 }
 
-func (o object) append(dst []byte) []byte {
-	dst = append(dst, '{')
-	empty := true
-	for _, m := range o {
-		before := len(dst)
-		if !empty {
-			dst = append(dst, ',')
+// prune removes the groups that have nothing in them.
+func (o object) prune() {
+	for key, v := range o {
+		if group, ok := v.(object); ok {
+			if group.prune(); len(group) == 0 {
+				delete(o, key)
+			}
 		}
-		dst = append(append(dst, encodeAny(m.key)...), ':')
-		if m.value != nil {
-			dst = append(dst, m.value...)
-			empty = false
-			continue
-		}
-		group := len(dst)
-		if dst = m.group.append(dst); string(dst[group:]) == "{}" {
-			dst = dst[:before]
-			continue
-		}
-		empty = false
 	}
-	return append(dst, '}')
 }
 
 // encode returns a value, resolved and not a group, as JSON, the way the JSON

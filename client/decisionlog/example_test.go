@@ -6,35 +6,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/docket-export/docket/client"
 	"github.com/docket-export/docket/client/decisionlog"
 	"github.com/docket-export/docket/decision"
 )
-
-// A policy engine logs its decisions with slog and has them exported.
-func Example() {
-	c, err := client.New(client.Config{
-		Address: "", // unix:///run/docket/docket.sock; here it stays off
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer c.Close(context.Background())
-
-	log := slog.New(decisionlog.NewHandler(c, nil)).With(
-		"process", decision.Admission,
-		"cluster", "prod-eu-1",
-	)
-	log.Error("image is not signed", // deny, by its level
-		"kind", "K8sSignedImages", "name", "signed",
-		"resourceKind", "Pod", "resourceName", "cart-7d9",
-		"image", "registry.example.test/cart:1.2",
-	)
-
-	fmt.Println(log.Enabled(context.Background(), slog.LevelError))
-	// Output: false
-}
 
 // Attributes named like fields of a record fill them. The others are details.
 func ExampleHandler() {
@@ -48,7 +22,7 @@ func ExampleHandler() {
 
 	// Output:
 	// {"details":{"timing":{"queue":2000000}},"message":"no policy objects","operation":"CREATE","schemaVersion":1,"decision":"allow","requestUID":"b55fd242"}
-	// {"details":{"timing":{"queue":2000000},"image":"cart:1.2"},"name":"digests","message":"image has no digest","operation":"CREATE","schemaVersion":1,"decision":"warn","requestUID":"b55fd242"}
+	// {"details":{"image":"cart:1.2","timing":{"queue":2000000}},"name":"digests","message":"image has no digest","operation":"CREATE","schemaVersion":1,"decision":"warn","requestUID":"b55fd242"}
 	// {"details":{"timing":{"queue":2000000,"verify":1000000000}},"name":"signed","message":"image is not signed","operation":"CREATE","schemaVersion":1,"decision":"deny","requestUID":"b55fd242"}
 	// {"details":{"timing":{"queue":2000000}},"name":"replicas","message":"too many replicas","enforcementAction":"dryrun","operation":"CREATE","schemaVersion":1,"decision":"dryrun","requestUID":"b55fd242"}
 }

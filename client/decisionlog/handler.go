@@ -23,8 +23,7 @@
 // one group.
 //
 //	handler.go  Handler
-//	fields.go   attributes that set a field
-//	details.go  attributes that become JSON
+//	details.go  attributes that set a field, or become JSON
 package decisionlog
 
 import (
@@ -67,7 +66,7 @@ func NewHandler(e Exporter, options *Options) *Handler {
 	if options == nil {
 		options = &Options{}
 	}
-	h := &Handler{level: options.Level}
+	h := &Handler{level: options.Level, details: make(object)}
 	if h.level == nil {
 		h.level = slog.LevelInfo
 	}
@@ -97,8 +96,8 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	if b.record.Message == "" {
 		b.record.Message = r.Message
 	}
-	if b.record.Timestamp.IsZero() && representable(r.Time) {
-		b.record.Timestamp = r.Time.Round(0) // without the monotonic reading
+	if b.record.Timestamp.IsZero() && !r.Time.IsZero() {
+		setField(&b.record, "timestamp", encodeAny(r.Time)) // unless a record cannot hold it
 	}
 	if b.record.Decision == "" {
 		b.record.Decision = byLevel(r.Level)
@@ -153,7 +152,7 @@ type builder struct {
 // add adds an attribute in the groups that are open.
 func (b *builder) add(a slog.Attr) {
 	if len(b.groups) > 0 {
-		in := &b.details
+		in := b.details
 		for _, name := range b.groups {
 			in = in.group(name)
 		}
@@ -171,7 +170,12 @@ func (b *builder) add(a slog.Attr) {
 		b.details.addDetails(a.Value)
 		return
 	}
-	if !setField(&b.record, a.Key, a.Value) {
+	if a.Key == "durationSeconds" && a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.Float64Value(a.Value.Duration().Seconds())
+	}
+	if a.Value.Kind() == slog.KindGroup || a.Equal(slog.Attr{}) {
 		b.details.add(a)
+	} else if value := encode(a.Value); !setField(&b.record, a.Key, value) {
+		b.details[a.Key] = value
 	}
 }

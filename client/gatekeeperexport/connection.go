@@ -4,70 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/docket-export/docket/client"
-	"github.com/docket-export/docket/decision"
 )
-
-// replacedTimeout bounds the closing of a connection that was replaced: enough
-// for an exporter to restart, and nobody waits for it.
-const replacedTimeout = 30 * time.Second
-
-// logger is what a connection needs of *client.Client.
-type logger interface {
-	LogLines(ctx context.Context, texts []client.Line) []error
-	TryLogLine(text []byte, d decision.Decision) error
-	Flush(ctx context.Context) error
-	Close(ctx context.Context) (left int, err error)
-}
 
 // connection is one client and the calls that use it.
 type connection struct {
 	name   string
 	config client.Config // as it was given: compared with that of an update
-	logger logger
+	client *client.Client
 
 	calls   sync.WaitGroup // under way
 	stalled atomic.Bool    // a call has timed out and the exporter not caught up
 	watch   sync.WaitGroup // for the end of that
-
-	// The connection that this one has replaced is closing until oldClosed;
-	// endOld takes the rest of its time away. nil when there is none.
-	oldClosed chan struct{}
-	endOld    context.CancelFunc
 }
 
-// replace closes old in the background; what it cannot send is logged.
-func (c *connection) replace(old *connection, log *slog.Logger) {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), replacedTimeout, errTimeout)
-	c.oldClosed, c.endOld = make(chan struct{}), cancel
-	go func() {
-		defer close(c.oldClosed)
-		defer cancel()
-		if err := old.close(ctx); err != nil {
-			log.Warn("a replaced connection could not send all its records", "error", err)
-		}
-	}()
-}
-
-// close waits for the calls under way, and then, until ctx is done, for what is
-// buffered here and in connections that were replaced.
-func (c *connection) close(ctx context.Context) error {
+// close waits for the calls under way, and then as long as timeout for what is buffered.
+func (c *connection) close(timeout time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, errTimeout)
+	defer cancel()
 	c.calls.Wait()
-	left, err := c.logger.Close(ctx)
+	left, err := c.client.Close(ctx)
 	c.watch.Wait()
-	if c.oldClosed != nil {
-		select {
-		case <-c.oldClosed:
-		case <-ctx.Done():
-			c.endOld()
-			<-c.oldClosed
-		}
-	}
 	if err != nil {
 		return fmt.Errorf("docket connection was closed before all records had arrived: connection %s: %d records are lost: %w", c.name, left, err)
 	}
@@ -92,7 +53,7 @@ func (c *connection) publish(ctx context.Context, data []any) []error {
 		lines = append(lines, client.Line{Text: r.line, Decision: r.decision})
 		places = append(places, i)
 	}
-	for i, err := range c.logger.LogLines(ctx, lines) {
+	for i, err := range c.client.LogLines(ctx, lines) {
 		errs[places[i]] = c.outcome(err)
 	}
 	return errs
@@ -116,7 +77,7 @@ func (c *connection) outcome(err error) error {
 // buffer has r sent and does not wait for it. That is an error where it would be
 // waited for if the connection were not stalled.
 func (c *connection) buffer(r record, waits bool) error {
-	err := c.logger.TryLogLine(r.line, r.decision)
+	err := c.client.TryLogLine(r.line, r.decision)
 	switch {
 	case errors.Is(err, client.ErrFull):
 		return fmt.Errorf("docket buffer is full and a record was lost: connection %s: %w", c.name, err)
@@ -136,7 +97,7 @@ func (c *connection) stall() {
 	}
 	c.watch.Go(func() {
 		// It ends with the client at the latest, and then there is no next call.
-		if c.logger.Flush(context.Background()) == nil {
+		if c.client.Flush(context.Background()) == nil {
 			c.stalled.Store(false)
 		}
 	})

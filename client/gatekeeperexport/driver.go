@@ -74,6 +74,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/docket-export/docket/client"
 )
@@ -96,7 +97,7 @@ type Options struct {
 type Driver struct {
 	log  *slog.Logger
 	pod  string
-	open func(client.Config) (logger, error)
+	open func(client.Config) (*client.Client, error)
 
 	mu          sync.RWMutex
 	connections map[string]*connection
@@ -107,7 +108,7 @@ func New(options Options) *Driver {
 	d := &Driver{
 		log:  options.Log,
 		pod:  options.Pod,
-		open: func(c client.Config) (logger, error) { return client.New(c) },
+		open: client.New,
 
 		connections: make(map[string]*connection),
 	}
@@ -129,40 +130,52 @@ func (d *Driver) CreateConnection(_ context.Context, connectionName string, conf
 
 // UpdateConnection replaces a connection. With the config it has, it goes on as it is. Otherwise
 // the new connection is opened before the old one is closed. A Publish that is under way ends on
-// the old connection, which then sends its buffer in the background. What it cannot send within
-// half a minute is lost and logged. On an error the old connection stays.
+// the old connection, which then sends its buffer. UpdateConnection waits for it. What the old one cannot
+// send within half a minute is lost and logged. On an error the old connection stays.
 func (d *Driver) UpdateConnection(_ context.Context, connectionName string, config any) error {
 	return d.put(connectionName, config, true)
 }
 
-// put opens a connection and has an old one of that name close, which must be
-// there if replace is true.
+// put opens a connection and closes an old one of that name, which must be there if
+// replace is true.
 func (d *Driver) put(name string, config any, replace bool) error {
+	old, err := d.swap(name, config, replace)
+	if old == nil || err != nil {
+		return err
+	}
+	if err := old.close(replacedTimeout); err != nil {
+		d.log.Warn("a replaced connection could not send all its records", "connection", name, "error", err)
+	}
+	return nil
+}
+
+// replacedTimeout bounds the closing of a connection that was replaced: enough
+// for an exporter to restart.
+const replacedTimeout = 30 * time.Second
+
+// swap opens a connection and returns the one that it replaces, nil if there is none.
+func (d *Driver) swap(name string, config any, replace bool) (old *connection, err error) {
 	c, err := parseConfig(config, d.pod)
 	if err != nil {
-		return fmt.Errorf("docket connection %s: config: %w", name, err)
+		return nil, fmt.Errorf("docket connection %s: config: %w", name, err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	old := d.connections[name]
-	if replace && old == nil {
-		return notOpen(name)
-	}
-	if old != nil && reflect.DeepEqual(old.config, c) {
-		return nil
+	old = d.connections[name]
+	switch {
+	case replace && old == nil:
+		return nil, notOpen(name)
+	case old != nil && reflect.DeepEqual(old.config, c):
+		return nil, nil //nolint:nilnil // it goes on
 	}
 	withLog := c
 	withLog.Log = d.log.With("connection", name)
-	l, err := d.open(withLog)
+	cl, err := d.open(withLog)
 	if err != nil {
-		return fmt.Errorf("docket connection %s: config: %w", name, err)
+		return nil, fmt.Errorf("docket connection %s: config: %w", name, err)
 	}
-	next := &connection{name: name, config: c, logger: l}
-	if old != nil {
-		next.replace(old, withLog.Log)
-	}
-	d.connections[name] = next
-	return nil
+	d.connections[name] = &connection{name: name, config: c, client: cl}
+	return old, nil
 }
 
 // CloseConnection closes a connection. It waits for the calls of Publish that are
@@ -177,9 +190,7 @@ func (d *Driver) CloseConnection(connectionName string) error {
 	if !ok {
 		return notOpen(connectionName)
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), c.config.Timeout, errTimeout)
-	defer cancel()
-	return c.close(ctx)
+	return c.close(c.config.Timeout)
 }
 
 // Publish exports one record: a json.RawMessage, a []byte with JSON, or any value

@@ -28,7 +28,7 @@ func bubble(t *testing.T, test func(*testing.T, *clienttest.Exporter, *Driver)) 
 		e := clienttest.New()
 		defer e.Close()
 		d := New(Options{Pod: "audit-7d9f"})
-		d.open = func(c client.Config) (logger, error) {
+		d.open = func(c client.Config) (*client.Client, error) {
 			c.Transports = map[string]client.Transport{
 				"unix": func(string, *client.Config) (client.Dial, error) { return e.Dial, nil },
 			}
@@ -37,7 +37,6 @@ func bubble(t *testing.T, test func(*testing.T, *clienttest.Exporter, *Driver)) 
 		test(t, e, d)
 		e.Release()
 		e.Up()
-		e.Unmute()
 		time.Sleep(10 * time.Second) // longer than a client waits before it connects again
 		if _, err := d.use(name); err == nil {
 			d.connections[name].calls.Done()
@@ -297,37 +296,6 @@ func TestPublishBatch(t *testing.T) {
 		}
 		if got := len(e.Lines()); got != len(want) {
 			t.Errorf("got %d records, want %d", got, len(want))
-		}
-	})
-}
-
-// A batch has one deadline for all of it, and one stays in order where nothing
-// waits.
-func TestPublishBatchStalled(t *testing.T) {
-	bubble(t, func(t *testing.T, e *clienttest.Exporter, d *Driver) {
-		create(t, d, "")
-		e.Down()
-		began := time.Now()
-		for i, err := range d.PublishBatch(t.Context(), name, []any{violation(0, "deny"), violation(0, "deny")}, subject) {
-			if checkError(t, err, inTime); i == 1 && time.Since(began) != 3*time.Second {
-				t.Errorf("the batch took %v, want 3s", time.Since(began))
-			}
-		}
-		data := make([]any, 64)
-		for i := range data {
-			data[i] = violation(i, "deny")
-		}
-		for _, err := range d.PublishBatch(t.Context(), name, data, subject) {
-			checkError(t, err, inMemory)
-		}
-		e.Up()
-		if err := e.Wait(t.Context(), 66); err != nil {
-			t.Fatal(err)
-		}
-		for i, line := range e.Lines()[2:] {
-			if want := string(violation(i, "deny")); line.Text != want {
-				t.Fatalf("record %d is %s, want %s", i, line.Text, want)
-			}
 		}
 	})
 }

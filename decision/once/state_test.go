@@ -2,7 +2,6 @@ package once_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -59,23 +58,6 @@ func TestRestore(t *testing.T) {
 		if got := f.Take(s.d); got != s.want {
 			t.Errorf("%+v: got %t, want %t", s.d, got, s.want)
 		}
-	}
-}
-
-// Bounds that are smaller than the state hold with the next delivery, and the
-// queues that were heard of last before the state was saved are those that stay.
-func TestRestoreMoreThanTheBounds(t *testing.T) {
-	var queues []string
-	for i := range 20 {
-		queues = append(queues, fmt.Sprintf(`{"id":"%s","seq":1,"late":[1,2,3]}`, queue(i)))
-	}
-	f := once.Filter{LateMemory: 1, MaxQueues: 2}
-	restore(t, &f, `{"version":1,"queues":[`+strings.Join(queues, ",")+`]}`)
-	f.Take(once.Delivery{Queue: queue(20), Seq: 8})
-	f.Take(once.Delivery{Queue: queue(19), Seq: 4, Late: once.Redriven})
-	want := fmt.Sprintf(`{"version":1,"queues":[{"id":"%s","seq":8},{"id":"%s","seq":1,"late":[4]}]}`, queue(20), queue(19))
-	if got := save(t, f); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 

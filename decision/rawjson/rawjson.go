@@ -2,8 +2,7 @@
 // validated, searched and copied as they came.
 //
 //	valid.go    KindOf: is a line JSON in UTF-8
-//	plain.go    64 bytes of a string at a time
-//	token.go    the tokens between strings
+//	token.go    tokens
 //	walk.go     where a value ends, members and items, values by their path
 //	text.go     what a string says
 //	string.go   strings and compact values, written

@@ -2,8 +2,6 @@ package rawjson
 
 import (
 	"bytes"
-	"encoding/binary"
-	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -16,13 +14,6 @@ func (v Value) Text() []byte {
 		return text
 	}
 	return v.AppendText(make([]byte, 0, len(text))) // escapes are longer than what they say
-}
-
-// Plain returns what a string of ASCII without escapes says, which is a part of v. It
-// reports false for any other value.
-func (v Value) Plain() (text []byte, ok bool) {
-	text = v.inside()
-	return text, plainEnd(text, 0) == len(text) && text != nil
 }
 
 // AppendText appends what a string says, as UTF-8: half a surrogate pair becomes
@@ -48,23 +39,10 @@ func (v Value) inside() []byte {
 	switch {
 	case last < 0 || v[0] != '"':
 		return nil
-	case last > 0 && v[last] == '"' && !isEscaped(v, last):
+	case last > 0 && v[last] == '"':
 		return v[1:last]
 	}
 	return v[1:]
-}
-
-// plainEnd returns the index of the first byte from text[i] on that is not plain.
-func plainEnd(text []byte, i int) int {
-	for ; i+8 <= len(text); i += 8 {
-		if odd := oddBytes(binary.LittleEndian.Uint64(text[i:i+8])) & highBits; odd != 0 {
-			return i + bits.TrailingZeros64(odd)/8
-		}
-	}
-	for i < len(text) && isPlain(text[i]) {
-		i++
-	}
-	return i
 }
 
 // appendUTF8 appends text with U+FFFD for each byte that is not UTF-8.

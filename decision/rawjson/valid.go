@@ -2,7 +2,6 @@ package rawjson
 
 import (
 	"encoding/json"
-	"math/bits"
 	"unicode/utf8"
 )
 
@@ -46,43 +45,16 @@ func KindOf(line []byte) Kind {
 		open  uint64 // the containers around i, the innermost in the lowest bit: 1 is an object
 		depth int    // how many they are
 		name  bool   // the name of a member must come
-		plain plainBlock
 	)
 	i, c := token(line, 0)
 	kind := kinds[c]
 	for {
 		switch {
 		case c == '"':
-			// Not a function of its own: the call would cost a sixth of the time.
-			for i++; ; {
-				for i >= plain.end { // block by block, so that the processor can work ahead
-					if plain.end >= len(line) {
-						return Invalid
-					}
-					plain.next(line)
-				}
-				stops := plain.stops >> (i & (blockSize - 1))
-				if stops == 0 {
-					i = plain.end
-					continue
-				}
-				i += bits.TrailingZeros64(stops)
-				if c = at(line, i); c == '"' {
-					break
-				}
-				if c != '\\' {
-					return Invalid
-				}
-				switch c = at(line, i+1); {
-				case escapes[c]:
-					i += 2
-				case c == 'u' && hasFourHex(line, i+2):
-					i += 6
-				default:
-					return Invalid
-				}
+			if i = stringEnd(line, i+1); i < 0 {
+				return Invalid
 			}
-			if i, c = token(line, i+1); name {
+			if i, c = token(line, i); name {
 				if c != ':' {
 					return Invalid
 				}
@@ -116,7 +88,7 @@ func KindOf(line []byte) Kind {
 		// A value has ended, and perhaps containers with it.
 		for ; c != ','; i, c = token(line, i+1) {
 			if depth == 0 {
-				if i < len(line) || plain.other != 0 && !utf8.Valid(line) {
+				if i < len(line) || !utf8.Valid(line) {
 					return Invalid
 				}
 				return kind
@@ -132,6 +104,29 @@ func KindOf(line []byte) Kind {
 		}
 		i, c = token(line, i+1)
 		name = open&1 == 1
+	}
+}
+
+// stringEnd returns the index after the string whose first byte is line[i], or -1 if it
+// has a control character, an escape that JSON does not know, or no end.
+func stringEnd(line []byte, i int) int {
+	for {
+		i = plainEnd(line, i)
+		switch at(line, i) {
+		case '"':
+			return i + 1
+		case '\\':
+		default:
+			return -1
+		}
+		switch c := at(line, i+1); {
+		case escapes[c]:
+			i += 2
+		case c == 'u' && hasFourHex(line, i+2):
+			i += 6
+		default:
+			return -1
+		}
 	}
 }
 

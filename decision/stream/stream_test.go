@@ -246,22 +246,3 @@ func FuzzParseReply(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkParseAck(b *testing.B) {
-	line := Ack{Through: 1234567}.Append(nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := ParseReply(line); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkIsHello(b *testing.B) {
-	record := []byte(`{"docketed":true,"message":"` + strings.Repeat("x", 1000) + `"}`)
-	for b.Loop() {
-		if IsHello(record) {
-			b.Fatal("a record is no hello")
-		}
-	}
-}
