@@ -268,7 +268,7 @@ func TestServerTLSValidate(t *testing.T) {
 			if p := parse(t, tt.yaml).Decode(&files); len(p) > 0 {
 				t.Fatal(p)
 			}
-			if got := strings.ReplaceAll(Check(files).Error(), "\n", "; "); got != tt.want {
+			if got := strings.ReplaceAll(files.Validate().Error(), "\n", "; "); got != tt.want {
 				t.Errorf("got %s\nwant %s", got, tt.want)
 			}
 		})

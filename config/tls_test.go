@@ -230,7 +230,7 @@ func TestTLSValidate(t *testing.T) {
 			if p := parse(t, tt.yaml).Decode(&files); len(p) > 0 {
 				t.Fatal(p)
 			}
-			if got := texts(Check(files)); got != tt.want {
+			if got := texts(files.Validate()); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})

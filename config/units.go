@@ -15,12 +15,6 @@ import (
 // quantities.
 type Size int64
 
-// What is said of text that is neither.
-const (
-	notASize     = "must be a size such as 64Mi or 2Gi"
-	notADuration = "must be a duration such as 500ms, 30s, 5m or 24h, with its unit (a day is 24h)"
-)
-
 // Of two that write a size equally short, String takes the first.
 var sizeUnits = []struct {
 	suffix string
@@ -43,7 +37,7 @@ const maxSize Size = 1 << 50
 func (s *Size) UnmarshalText(text []byte) error {
 	n, ok := parseSize(string(text))
 	if !ok {
-		return fmt.Errorf("%s, not %q%s", notASize, shorten(string(text)), didYouMean(sizeMeant(string(text))))
+		return fmt.Errorf("must be a size such as 64Mi or 2Gi, not %q%s", shorten(string(text)), didYouMean(sizeMeant(string(text))))
 	}
 	if n > maxSize {
 		return fmt.Errorf("must be at most %s, not %q", maxSize, shorten(string(text)))
@@ -107,12 +101,6 @@ func didYouMean(text string) string {
 	return ", did you mean " + text + "?"
 }
 
-// Shape says it in a schema.
-func (Size) Shape() Shape {
-	s := Shape{"type": anys([]string{"string", "integer"}), "pattern": "^[0-9]+([KMGT]i|[kMGT])?$", "minimum": 0}
-	return s.Says(notASize)
-}
-
 // MarshalText writes s so that UnmarshalText reads it back.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
@@ -137,7 +125,7 @@ type Duration time.Duration
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
-		return fmt.Errorf("%s, not %q%s", notADuration, shorten(string(text)), didYouMean(durationMeant(string(text))))
+		return fmt.Errorf("must be a duration such as 500ms, 30s, 5m or 24h, with its unit (a day is 24h), not %q%s", shorten(string(text)), didYouMean(durationMeant(string(text))))
 	}
 	*d = Duration(v)
 	return nil
@@ -174,16 +162,6 @@ func durationMeant(text string) string {
 		}
 	}
 	return ""
-}
-
-// Shape says it in a schema. The one number without a unit is 0.
-func (Duration) Shape() Shape {
-	s := Shape{
-		"type":    anys([]string{"string", "integer"}),
-		"pattern": `^[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`,
-		"minimum": 0, "maximum": 0,
-	}
-	return s.Says(notADuration)
 }
 
 // MarshalText writes d so that UnmarshalText reads it back.
