@@ -5,10 +5,10 @@ import (
 	"reflect"
 )
 
-// Schema returns the JSON Schema (2020-12) of the section that is decoded into a value such as
-// defaults, a struct or a pointer to one: its keys, their types and defaults, and what describe
-// says of a path such as "sinks[].name". At is the path of the section. The schema knows no
-// rules for values: it accepts everything that Decode accepts.
+// Schema returns the JSON Schema (2020-12) of a section. Defaults is the struct that the section
+// is decoded into, or a pointer to it. The schema has the keys with their types, their defaults
+// and what describe says of a path such as "sinks[].name". At is the path of the section. There
+// are no rules for values: the schema accepts everything that Decode accepts.
 func Schema(defaults any, at string, describe func(path string) string) map[string]any {
 	return schemas{describe}.section(reflect.Indirect(reflect.ValueOf(defaults)), at)
 }
