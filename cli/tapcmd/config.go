@@ -155,8 +155,8 @@ func (c *Config) validate(withAddress bool) config.Problems {
 }
 
 func (d *DocketConfig) validate(withAddress bool) (p config.Problems) {
-	p.Check("mode", config.Choice(d.Mode, client.Batch, client.Blocking, client.BlockingStrict))
 	p.Check("timeout", config.Positive(d.Timeout))
+	p.Check("mode", config.Choice(d.Mode, client.Batch, client.Blocking, client.BlockingStrict))
 	p = append(p, d.TLS.Validate().In("tls")...)
 	switch {
 	case !withAddress:
