@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"io"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,7 +15,6 @@ import (
 	"github.com/docket-export/docket/client"
 	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/decision"
-	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/internal/testcli"
 )
 
@@ -230,78 +226,4 @@ func (w *workload) read(lines []string) (stored int, told map[string]uint64) {
 		}
 	}
 	return len(seen), told
-}
-
-// TestClientMeetsAFullQueue: a queue that is full and refuses loses nothing of a
-// client that has room, whose records come again until they are stored.
-func TestClientMeetsAFullQueue(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex
-	seen := map[string]int{}
-	open := false
-	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		mu.Lock()
-		defer mu.Unlock()
-		if err != nil || !open {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		for line := range strings.Lines(string(body)) {
-			seen[line]++
-		}
-	}))
-	defer sink.Close()
-	dir := t.TempDir()
-	admin, err := testcli.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, filepath.Join(dir, "docket.yaml"), strings.NewReplacer("ADMIN", admin, "DIR", dir, "SINK", sink.URL).Replace(`apiVersion: docket.dev/v1alpha1
-kind: Exporter
-sources:
-- name: engine
-  unix: {path: DIR/docket.sock}
-queue: {directory: DIR/queue, maxBytes: 16Mi}
-sinks:
-- name: slow
-  retry: {initialBackoff: 10ms, maxBackoff: 50ms}
-  http: {url: "SINK"}
-admin: {address: "ADMIN"}
-`))
-	startDocket(t, dir)
-	c, err := client.New(client.Config{Address: "unix://" + filepath.Join(dir, "docket.sock"), MaxBufferedBytes: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const records = 30_000
-	for n := range records {
-		r := &decision.Record{Decision: decision.Deny, Sequence: uint64(n + 1), Message: strings.Repeat("m", 900)}
-		if err := c.TryLog(r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	waitStatus(t, admin, func(s exporter.Status) bool { return s.Queue.State == exporter.Degraded })
-	mu.Lock()
-	open = true
-	mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), await.Left(t))
-	defer cancel()
-	if left, err := c.Close(ctx); left != 0 || err != nil {
-		t.Fatalf("Close: got %d left, %v", left, err)
-	}
-	if st := c.Stats(); st.Stored != records || st.Refused != 0 || len(st.Lost) != 0 {
-		t.Errorf("Stats: got %+v, want %d stored", st, records)
-	}
-	waitStatus(t, admin, func(s exporter.Status) bool { return s.Ledger.Sinks["slow"].Delivered == records })
-	mu.Lock()
-	defer mu.Unlock()
-	if len(seen) != records {
-		t.Errorf("delivered: got %d records, want %d", len(seen), records)
-	}
-	for line, n := range seen {
-		if n != 1 {
-			t.Fatalf("delivered %d times: %.80s", n, line)
-		}
-	}
 }

@@ -52,7 +52,6 @@ type crashes struct {
 	dice      *rand.Rand
 	producers []*killProducer
 	exports   []*exportCheck
-	beside    *bystanders // nil: the producers alone
 
 	ctx     context.Context // of the producers
 	stop    context.CancelFunc
@@ -72,9 +71,7 @@ func newCrashes(t *testing.T, what, dir, config string, exports ...string) *cras
 	writeFile(t, filepath.Join(dir, "docket.yaml"), strings.NewReplacer("ADMIN", admin, "DIR", dir).Replace(config))
 	c := &crashes{t: t, what: what, dir: dir, admin: admin, dice: rand.New(rand.NewPCG(seed, 0))}
 	for _, export := range exports {
-		n := len(c.exports)
-		beside := func(line string) bool { return c.beside != nil && c.beside.line(n, line) }
-		c.exports = append(c.exports, &exportCheck{dir: export, last: map[string]int{}, beside: beside})
+		c.exports = append(c.exports, &exportCheck{dir: export, last: map[string]int{}})
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	c.ctx, c.stop = ctx, stop
@@ -191,18 +188,13 @@ func (c *crashes) finish(n int) {
 		acked += p.settle(t)
 	}
 	c.checkProducers()
-	due := acked
-	if c.beside != nil {
-		c.beside.settle()
-		due += len(c.beside.due)
-	}
 	status := waitStatus(t, c.admin, func(s exporter.Status) bool {
 		for _, sink := range s.Ledger.Sinks {
 			if sink.Pending > 0 {
 				return false
 			}
 		}
-		return s.Ledger.Stored >= uint64(due)
+		return s.Ledger.Stored >= uint64(acked)
 	})
 	interrupt(t, docket)
 	if err := docket.Wait(); err != nil {
@@ -211,7 +203,7 @@ func (c *crashes) finish(n int) {
 	l := status.Ledger
 	own := c.checkCheckpoints()
 	isMore := l.Stored > uint64(acked+own) && len(c.exports) > 0 // what docket has made is counted there
-	if l.Stored < uint64(due) || isMore || l.Received != l.Stored+l.Duplicate || l.Corrupt != 0 {
+	if l.Stored < uint64(acked) || isMore || l.Received != l.Stored+l.Duplicate || l.Corrupt != 0 {
 		t.Errorf("ledger does not balance: %+v, %d lines were acknowledged", l, acked)
 	}
 	lost := 0
@@ -229,14 +221,14 @@ func (c *crashes) finish(n int) {
 
 // checkCheckpoints takes what is left of the exports, and wants what docket has said of
 // them to be true: each checkpoint names a line of the manifest, and where the export ends
-// with it. It returns how many lines there are that are not of the producers.
+// with it. It returns how many of these lines there are.
 func (c *crashes) checkCheckpoints() (count int) {
 	t := c.t
 	t.Helper()
 	for _, e := range c.exports {
 		e.takeFinished(t)
 		e.take(t, filepath.Join(e.dir, "decisions-active.ndjson"))
-		count = max(count, len(e.checkpoints)+e.others)
+		count = max(count, len(e.checkpoints))
 	}
 	for _, e := range c.exports {
 		text, err := os.ReadFile(filepath.Join(e.dir, manifest.FileName))
@@ -362,24 +354,12 @@ func (p *killProducer) settle(t *testing.T) int {
 	return p.sent
 }
 
-// finish waits until everything is acknowledged and returns it.
-func (p *killProducer) finish(t *testing.T) (lines []string) {
-	t.Helper()
-	for n := range p.settle(t) {
-		lines = append(lines, producerLine(p.name, n+1))
-	}
-	return lines
-}
-
 // exportCheck compares a file export with the lines of the producers. It takes
 // the files away as it goes, as a consumer does, so that the disk does not fill.
 type exportCheck struct {
 	dir  string
 	last map[string]int // by producer: the number of the last line seen
 	lost int            // lines that did not come where they should
-
-	others int                    // lines that beside has taken
-	beside func(line string) bool // takes lines that are not of the producers
 
 	checkpoints []verify.Checkpoint // that docket has made, of any export
 }
@@ -426,10 +406,6 @@ func (e *exportCheck) line(t *testing.T, where, got string) {
 			t.Error(err)
 		}
 		e.checkpoints = append(e.checkpoints, list...)
-		return
-	}
-	if e.beside(got) {
-		e.others++
 		return
 	}
 	var record struct {

@@ -28,9 +28,9 @@ type everySource struct {
 	dir            string
 	config, admin  string
 	addresses      map[string]string // of sources that listen on a network
-	processes      []*process        // the last one may be running
-	running        bool
-	answers        [][]byte // of endpoints
+	process        *process          // nil while none runs
+	logs           []string          // of the processes that have ended
+	answers        [][]byte          // of endpoints
 	lastMetrics    string
 	maxRecordBytes int
 }
@@ -112,54 +112,33 @@ func (s *everySource) path(name string) string { return filepath.Join(s.dir, nam
 
 func (s *everySource) start() {
 	s.t.Helper()
-	s.processes = append(s.processes, startProcess(s.t, "run", "-f", s.config))
-	s.running = true
+	s.process = startProcess(s.t, "run", "-f", s.config)
 	sources := strings.Count(everySourceConfig, "- name: ") - strings.Count(everySourceConfig, "batch:")
 	eventually(s.t, "every source at work", func() bool {
-		return strings.Count(s.process().stderr(), "source takes lines") >= sources
+		return strings.Count(s.process.stderr(), "source takes lines") >= sources
 	})
-}
-
-func (s *everySource) process() *process { return s.processes[len(s.processes)-1] }
-
-func (s *everySource) kill() {
-	s.t.Helper()
-	if err := s.process().cmd.Process.Kill(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.process().wait()
-	s.running = false
 }
 
 func (s *everySource) stop() {
 	s.t.Helper()
 	s.lastMetrics = s.get("/metrics")
 	http.DefaultClient.CloseIdleConnections()
-	s.process().interrupt()
-	if got := s.process().wait(); got != command.ExitOK {
-		s.t.Errorf("got exit code %d, want %d:\n%s", got, command.ExitOK, s.process().stderr())
+	s.process.interrupt()
+	if got := s.process.wait(); got != command.ExitOK {
+		s.t.Errorf("got exit code %d, want %d:\n%s", got, command.ExitOK, s.process.stderr())
 	}
-	s.running = false
+	s.ended()
+}
+
+// ended keeps the log of the process, which has ended.
+func (s *everySource) ended() {
+	s.logs = append(s.logs, s.process.stderr())
+	s.process = nil
 }
 
 func (s *everySource) get(page string) string {
 	s.t.Helper()
-	return pageAt(s.t, "http://"+s.admin+page)
-}
-
-// pageAt is what an endpoint answers at url.
-func pageAt(t *testing.T, url string) string {
-	t.Helper()
-	res, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return get(s.t, "http://"+s.admin+page)
 }
 
 // exported is all that the file sink has.
@@ -276,12 +255,8 @@ func (s *everySource) feedLog(source string, _ int, text string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	var b bytes.Buffer
-	b.WriteString(text)
-	if _, err := f.Write(b.Bytes()); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
+	_, err = f.WriteString(text)
+	if err := errors.Join(err, f.Close()); err != nil {
 		s.t.Fatal(err)
 	}
 }

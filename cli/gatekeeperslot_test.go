@@ -2,7 +2,6 @@ package cli
 
 import (
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -103,34 +102,6 @@ func catchStdout(t *testing.T, p *process) (stdout func() string) {
 	t.Cleanup(func() { out.Close() })
 	p.cmd.Stdout = out
 	return func() string { return readFile(t, out.Name()) }
-}
-
-// TestGatekeeperSlotExplains: docket says what it has decided and why before anything
-// else. Here it gets no further than its admin endpoint, whose address is taken.
-func TestGatekeeperSlotExplains(t *testing.T) {
-	if l, err := net.Listen("tcp", "127.0.0.1:9464"); err == nil { // else another process has it
-		defer l.Close()
-	}
-	for remove, says := range map[string]string{
-		"":      "DELETE_AFTER_READ is not true: docket leaves files",
-		"false": "DELETE_AFTER_READ is not true: docket leaves files",
-		"true":  "DELETE_AFTER_READ is true: docket deletes a file",
-	} {
-		t.Run(remove, func(t *testing.T) {
-			root := setSlot(t, remove)
-			p := newProcess(t, "run", "--data", "elsewhere")
-			stdout := catchStdout(t, p)
-			p.start()
-			if got := p.wait(); got != command.ExitFailed || !strings.Contains(p.stderr(), "address already in use") || stdout() != "" {
-				t.Errorf("got exit code %d, standard output %q and\n%s\nwant %d, as the admin endpoint's address is taken", got, stdout(), p.stderr(), command.ExitFailed)
-			}
-			for _, want := range []string{root, "ROOT_PATH is set: docket reads what Gatekeeper exports", says, "the queue is outside ROOT_PATH", "elsewhere/queue"} {
-				if !strings.Contains(p.stderr(), want) {
-					t.Errorf("got the log\n%s\nwant %q in it", p.stderr(), want)
-				}
-			}
-		})
-	}
 }
 
 // filesBelow returns the names of the files below dir.

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -168,34 +167,7 @@ func exportedLines(t *testing.T, dir string) (lines []string) {
 	return lines
 }
 
-// exportedNow returns the lines of an export that is written to, for tests that wait for some:
-// the ledger cannot tell that they are there, as it counts the records that docket makes
-// as well.
-func exportedNow(t *testing.T, dir string) map[string]bool {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "decisions-*.ndjson"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := map[string]bool{}
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // it was renamed just now
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(content)) {
-			lines[strings.TrimSuffix(line, "\n")] = true
-		}
-	}
-	return lines
-}
-
 // isCheckpoint reports whether docket has made a record, about one of its exports.
 func isCheckpoint(record string) bool {
 	return strings.HasPrefix(record, `{"eventType":"`+decision.ExportCheckpoint+`"`)
 }
-
-func pid(cmd *exec.Cmd) string { return strconv.Itoa(cmd.Process.Pid) }

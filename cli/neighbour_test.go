@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -66,16 +65,6 @@ func (n *neighbours) start() {
 	if err := waitReady(n.t, n.admin); err != nil {
 		n.t.Fatal(err)
 	}
-}
-
-// restart ends docket in order and starts it again.
-func (n *neighbours) restart() {
-	n.t.Helper()
-	interrupt(n.t, n.docket)
-	if err := n.docket.Wait(); err != nil {
-		n.t.Fatal(err)
-	}
-	n.start()
 }
 
 // The ways in, each with an identity of its own.
@@ -152,39 +141,6 @@ func (n *neighbours) exports(lines ...string) {
 		if count != 1 {
 			n.t.Errorf("%s is in the export %d times, want once", line, count)
 		}
-	}
-}
-
-// A peer that says the name which the file of an audit has within docket takes nothing of
-// the audit away.
-func TestNobodyCanSayTheNamesOfGatekeeperFiles(t *testing.T) {
-	t.Parallel()
-	n := newNeighbours(t)
-	audit, err := os.ReadFile("../testdata/records/gatekeeper-audit.ndjson")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const run = "2026-11-21T07_38_01Z"
-	file := filepath.Join(n.dir, "run")
-	writeFile(t, file, string(audit))
-	info, err := os.Stat(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := fmt.Sprintf("gatekeeper/audit/%s/%d/%d", run, info.Sys().(*syscall.Stat_t).Ino, info.Size())
-	n.mustSay(n.unix, name, 1000, `{"attack":1}`)
-	n.mustSay(n.any, name, 1000, `{"attack":2}`)
-	if err := os.MkdirAll(filepath.Join(n.dir, "topics", "audit"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(file, filepath.Join(n.dir, "topics", "audit", run+".log")); err != nil {
-		t.Fatal(err)
-	}
-	waitStatus(t, n.admin, func(s exporter.Status) bool { return s.Ledger.Stored >= 8 })
-	lines := strings.Split(strings.TrimSuffix(string(audit), "\n"), "\n")
-	n.exports(lines...)
-	if got := strings.Join(exportedLines(t, filepath.Join(n.dir, "export")), "\n"); !strings.Contains(got, `"eventType":"docket.audit.run"`) {
-		t.Errorf("got no record of the run in %s", got)
 	}
 }
 

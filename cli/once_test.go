@@ -23,7 +23,6 @@ import (
 type collector struct {
 	*httptest.Server
 	down atomic.Bool
-	cure atomic.Bool // it takes lines with "poison", too
 
 	mu   sync.Mutex
 	got  map[string]int // by line; guarded by mu
@@ -38,7 +37,7 @@ func newCollector(t *testing.T) *collector {
 		case err != nil: // the sender was killed
 		case c.down.Load():
 			w.WriteHeader(http.StatusServiceUnavailable)
-		case bytes.Contains(body, []byte("poison")) && !c.cure.Load():
+		case bytes.Contains(body, []byte("poison")):
 			w.WriteHeader(http.StatusBadRequest)
 		default:
 			c.take(string(body))
@@ -147,116 +146,5 @@ func TestOnceSurvivesKillsAndOutages(t *testing.T) {
 		if got, want := p.wait(), "dead letters, by sink: siem 1 (see docket deadletter ls)"; got != command.ExitFailed || !strings.Contains(p.stderr(), want) {
 			t.Errorf("got exit code %d and\n%s\nwant %d and %q", got, p.stderr(), command.ExitFailed, want)
 		}
-	}
-}
-
-// TestOnceTellsOfDamage: records that damage on disk has cost are named, in the next try as
-// well: who removes the volume removes what quarantine has of them.
-func TestOnceTellsOfDamage(t *testing.T) {
-	siem := newCollector(t)
-	siem.down.Store(true)
-	config, _ := testConfig(t)
-	text, _, _ := strings.Cut(readFile(t, config), "sinks:\n")
-	writeFile(t, config, text+"sinks:\n- name: siem\n  http: {url: "+siem.URL+"}\nadmin: {address: \"\"}\n")
-	writeFile(t, "lines.ndjson", strings.Repeat(`{"decision":"deny"}`+"\n", 2000))
-	sidecar := startProcess(t, "run", "-f", config)
-	for range 2 { // the end of a file may be that of a write nobody was told about
-		if got := startProcess(t, "send", "-f", config, "lines.ndjson").wait(); got != command.ExitOK {
-			t.Fatalf("got exit code %d of the sender, want %d", got, command.ExitOK)
-		}
-	}
-	sidecar.kill()
-	segment := "queue/00000000000000000001-0000000001.segment"
-	stored := []byte(readFile(t, segment))
-	stored[bytes.LastIndex(stored, []byte("deny"))/4] ^= 0xff
-	writeFile(t, segment, string(stored))
-
-	siem.down.Store(false)
-	for range 2 {
-		p := startProcess(t, "run", "--once", "-f", config)
-		if got, want := p.wait(), regexp.MustCompile(`keep its volume: lost to damage on disk, by sink: siem \d+ `); got != command.ExitFailed || !want.MatchString(p.stderr()) {
-			t.Errorf("got exit code %d and\n%s\nwant %d and %s", got, p.stderr(), command.ExitFailed, want)
-		}
-	}
-}
-
-// TestOnceTellsOfDrops: records that a sink has rejected and docket has dropped are not left,
-// and the sink does not have them.
-func TestOnceTellsOfDrops(t *testing.T) {
-	siem := newCollector(t)
-	siem.down.Store(true)
-	config, _ := testConfig(t)
-	text, _, _ := strings.Cut(readFile(t, config), "sinks:\n")
-	writeFile(t, config, text+"sinks:\n- name: siem\n  onReject: Drop\n  http: {url: "+siem.URL+"}\nadmin: {address: \"\"}\n")
-	writeFile(t, "poison.ndjson", strings.Repeat(`{"poison":true}`+"\n", 3)+`{"n":"behind them"}`+"\n")
-	sidecar := startProcess(t, "run", "-f", config)
-	if got := startProcess(t, "send", "-f", config, "poison.ndjson").wait(); got != command.ExitOK {
-		t.Fatalf("got exit code %d of the sender, want %d", got, command.ExitOK)
-	}
-	sidecar.kill()
-	siem.down.Store(false)
-	p := startProcess(t, "run", "--once", "-f", config)
-	if got, want := p.wait(), `"sink":"siem","delivered":1,"left":0,"dropped":3}`; got != command.ExitOK || !strings.Contains(p.stderr(), want) {
-		t.Errorf("got exit code %d and\n%s\nwant %d and %s", got, p.stderr(), command.ExitOK, want)
-	}
-}
-
-// TestOnceEndsWhereAllThatIsLeftIsRefused: nobody can tell whether the records are at fault or the
-// destination, so they stay, and the last line says what to do. Both ways out work.
-func TestOnceEndsWhereAllThatIsLeftIsRefused(t *testing.T) {
-	for _, policy := range []exporter.OnReject{exporter.DeadLetter, exporter.DropRejected} {
-		t.Run(string(policy), func(t *testing.T) {
-			siem := newCollector(t)
-			siem.down.Store(true)
-			config, _ := testConfig(t)
-			text, _, _ := strings.Cut(readFile(t, config), "sinks:\n")
-			writeFile(t, config, text+"sinks:\n- name: siem\n  onReject: "+string(policy)+"\n  http: {url: "+siem.URL+"}\nadmin: {address: \"\"}\n")
-			send := func(lines string) {
-				writeFile(t, "lines.ndjson", lines)
-				sidecar := startProcess(t, "run", "-f", config)
-				if got := startProcess(t, "send", "-f", config, "lines.ndjson").wait(); got != command.ExitOK {
-					t.Fatalf("got exit code %d of the sender, want %d", got, command.ExitOK)
-				}
-				sidecar.kill()
-			}
-			once := func(exit int, wants ...string) {
-				t.Helper()
-				p := startProcess(t, "run", "--once", "-f", config)
-				got := p.wait()
-				for _, want := range wants {
-					if !strings.Contains(p.stderr(), want) {
-						t.Errorf("got\n%s\nwant %q", p.stderr(), want)
-					}
-				}
-				if got != exit {
-					t.Errorf("got exit code %d, want %d:\n%s", got, exit, p.stderr())
-				}
-			}
-			send(strings.Repeat(`{"poison":true}`+"\n", 40))
-			siem.down.Store(false)
-			for range 2 {
-				once(command.ExitFailed, "keep its volume: sink siem refuses all that is left for it, 40 records: ", "answered 400", "run docket again", `"delivered":0,"left":40}`)
-			}
-
-			siem.down.Store(true)
-			send("{\"n\":1}\n")
-			siem.down.Store(false)
-			if policy == exporter.DropRejected {
-				once(command.ExitOK, `"delivered":1,"left":0,"dropped":40}`)
-			} else {
-				once(command.ExitFailed, "dead letters, by sink: siem 40 ")
-			}
-
-			siem.down.Store(true)
-			send(strings.Repeat(`{"poison":true}`+"\n", 3))
-			siem.down.Store(false)
-			once(command.ExitFailed, "sink siem refuses all that is left for it, 3 records: ")
-			siem.cure.Store(true)
-			exit := command.ExitOK
-			if policy == exporter.DeadLetter {
-				exit = command.ExitFailed // its dead letters are left
-			}
-			once(exit, `"left":0`)
-		})
 	}
 }

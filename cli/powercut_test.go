@@ -18,22 +18,15 @@ import (
 // the journal is recovered, and docket goes on with what is left.
 //
 // One of the two file sinks keeps its files on the disk that is cut, the other on one
-// that is not: what that has got, the queue must still have. A third sink's destination
-// rejects records, and its dead letters lie beside the queue, as do the positions of
-// sources that read files, and an engine that outlives docket.
+// that is not: what that has got, the queue must still have.
 func TestPowerCut(t *testing.T) {
 	dir := t.TempDir()
 	disk := newCuttableDisk(t, dir)
-	beside := newBystanders(t, dir)
 	c := newCrashes(t, "power cut", dir, `apiVersion: docket.dev/v1alpha1
 kind: Exporter
 sources:
 - name: local
   unix: {path: DIR/docket.sock}
-- name: audit
-  gatekeeper: {path: DIR/topics}
-- name: engine-log
-  tail: {path: DIR/logs/engine.log, format: json}
 queue: {directory: DIR/disk/queue, maxBytes: 16Mi} # many small segments
 sinks:
 - name: cut
@@ -42,21 +35,11 @@ sinks:
 - name: kept
   batch: {maxWait: 5ms}
   file: {directory: DIR/kept, rotate: {maxBytes: 256Ki}}
-- name: siem
-  batch: {maxWait: 5ms}
-  when: has(record.engine)
-  http: {url: "`+beside.siem.URL+`/"}
 admin: {address: "ADMIN"}
 `, filepath.Join(disk.dir, "cut"), filepath.Join(dir, "kept"))
-	beside.c, c.beside = c, beside
-	docket := startDocket(t, dir)
-	beside.log.write(1) // docket does not look for files that were rotated before it has seen the log
-	eventually(t, "the log to be seen", func() bool { return exportedNow(t, filepath.Join(dir, "kept"))[beside.log.written[0]] })
-	kill(t, docket)
 	cuts := onceIfShort(*cuts)
 	for n := range cuts {
 		c.life(func(docket *exec.Cmd, l load) {
-			beside.act()
 			if l == full && c.dice.IntN(4) == 0 {
 				outliveDisk(c, disk, docket)
 			} else {
@@ -69,7 +52,6 @@ admin: {address: "ADMIN"}
 		c.progress(n+1, cuts)
 	}
 	c.finish(cuts)
-	beside.check()
 }
 
 // powerCut ends docket and its disk at one moment. The order matters: of the calls

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -67,59 +66,16 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestSendWaits: a sender that finds no exporter says so, once, and goes on when
-// there is one.
-func TestSendWaits(t *testing.T) {
-	config, _ := testConfig(t)
-	writeFile(t, "lines.ndjson", "{\"n\":1}\n{\"n\":2}\n")
-	sender := startProcess(t, "send", "-f", config, "lines.ndjson")
-	eventually(t, "a sender that misses the exporter", func() bool {
-		return strings.Contains(sender.stderr(), "cannot reach docket: ")
-	})
-	running := startProcess(t, "run", "-f", config)
-	if got := sender.wait(); got != command.ExitOK {
-		t.Errorf("got exit code %d of the sender, want %d", got, command.ExitOK)
-	}
-	if lines := strings.Split(sender.stderr(), "\n"); len(lines) != 3 || lines[1] != "connected" {
-		t.Errorf("got %q, want two lines: away, connected", lines)
-	}
-	running.interrupt()
-	if got := running.wait(); got != command.ExitOK {
-		t.Errorf("got exit code %d of the exporter, want %d:\n%s", got, command.ExitOK, running.stderr())
-	}
-	const want = "{\"n\":1}\n{\"n\":2}\n"
-	if got := readFile(t, "export/decisions-active.ndjson"); got != want {
-		t.Errorf("got export %q, want %q", got, want)
-	}
-}
-
-// TestSendInterrupted: a sender that is interrupted says how much is not stored,
-// although its input never ends.
-func TestSendInterrupted(t *testing.T) {
-	t.Chdir(t.TempDir())
-	in, out, err := os.Pipe()
-	if err != nil {
+// TestSecondProcess: the queue belongs to one process, and the second is told which that is.
+func TestSecondProcess(t *testing.T) {
+	config, admin := testConfig(t)
+	first := startProcess(t, "run", "-f", config)
+	if err := waitReady(t, admin); err != nil {
 		t.Fatal(err)
 	}
-	defer in.Close()
-	defer out.Close()
-	p := newProcess(t, "send", "--socket", "docket.sock")
-	p.cmd.Stdin = in
-	p.start()
-	if _, err := out.WriteString("{}\n"); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "a sender that misses the exporter", func() bool { return strings.Contains(p.stderr(), "cannot reach docket") })
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if got := p.wait(); got != command.ExitFailed {
-		t.Errorf("got exit code %d, want %d", got, command.ExitFailed)
-	}
-	for _, want := range []string{"docket send: interrupted", ": 1 line not acknowledged", "; the rest of the input was not sent\n"} {
-		if got := p.stderr(); !strings.Contains(got, want) {
-			t.Errorf("got %q, want %q in it", got, want)
-		}
+	second := startProcess(t, "run", "-f", config)
+	if got, want := second.wait(), fmt.Sprintf("in use by process %d", first.cmd.Process.Pid); got != command.ExitFailed || !strings.Contains(second.stderr(), want) {
+		t.Errorf("got exit code %d and %q, want %d and %q", got, second.stderr(), command.ExitFailed, want)
 	}
 }
 
@@ -256,6 +212,21 @@ func isReady(t *testing.T, admin string) bool {
 	}
 	res.Body.Close()
 	return res.StatusCode == http.StatusOK
+}
+
+// get returns what an endpoint answers at url.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	res, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
 }
 
 func readFile(t *testing.T, name string) string {

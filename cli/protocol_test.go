@@ -18,7 +18,6 @@ import (
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter"
-	"github.com/docket-export/docket/internal/document"
 	"github.com/docket-export/docket/internal/testcli"
 )
 
@@ -34,23 +33,6 @@ func TestProtocolVectors(t *testing.T) {
 				t.Error(err)
 			}
 		})
-	}
-}
-
-// TestProtocolPageNamesVectors: the page lists each file, and no other.
-func TestProtocolPageNamesVectors(t *testing.T) {
-	page := document.Read(t, "protocol.md").Section(t, "Test vectors")
-	files := readVectors(t)
-	for _, row := range page.Rows() {
-		if m := regexp.MustCompile(`\(\.\./testdata/protocol/(\S+)\)`).FindStringSubmatch(row[0]); m != nil {
-			if files[m[1]] == "" {
-				t.Errorf("the page names %s: there is none, or it is named twice", m[1])
-			}
-			delete(files, m[1])
-		}
-	}
-	for name := range files {
-		t.Errorf("the page does not name %s", name)
 	}
 }
 

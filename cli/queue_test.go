@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -125,31 +124,6 @@ func manyRecords(t *testing.T, dir string) {
 	<-settled
 	if err := q.Close(t.Context()); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// A reader that has enough, such as head, is no failure.
-func TestCatIntoAClosedPipe(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "queue")
-	manyRecords(t, dir)
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var errs strings.Builder
-	cmd := exec.Command("docket", "queue", "cat", "--queue", dir)
-	cmd.Stdout, cmd.Stderr = w, &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	w.Close()
-	if _, err := r.Read(make([]byte, 100)); err != nil {
-		t.Fatal(err)
-	}
-	r.Close()
-	cmd.Wait() // by the signal that tells a program that nobody reads on
-	if errs.String() != "" {
-		t.Errorf("got %q on stderr, want nothing", errs.String())
 	}
 }
 

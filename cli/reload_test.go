@@ -4,15 +4,16 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/client"
@@ -169,33 +170,6 @@ func TestReloadOfAConfigMap(t *testing.T) {
 	}
 }
 
-// SIGHUP asks for the file at once, and says again what is wrong with it.
-func TestReloadOnSIGHUP(t *testing.T) {
-	r := newReloading(t)
-	r.mountConfig("a")
-	r.start()
-	hangup := func() {
-		t.Helper()
-		if err := r.p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r.mountText("nothing")
-	r.status("an invalid file", func(s exporter.Status) bool { return s.Config.State == exporter.Error })
-	hangup()
-	eventually(t, "a second complaint", func() bool {
-		return strings.Count(r.p.stderr(), "docket keeps the last valid configuration") == 2
-	})
-	if err := os.Remove(reloadedFile); err != nil {
-		t.Fatal(err)
-	}
-	hangup()
-	r.status("a missing file", func(s exporter.Status) bool { return strings.Contains(s.Config.LastError, "no such file") })
-	writeFile(t, reloadedFile, r.text("a", "b"))
-	hangup()
-	r.inForce(2)
-}
-
 // A docket whose file is invalid starts with what took effect last, and takes the file once
 // it is mended. Without a stored configuration it does not start.
 func TestStartWithAnInvalidFile(t *testing.T) {
@@ -266,103 +240,40 @@ func TestStartWithAnInvalidFile(t *testing.T) {
 	}
 }
 
-// check --diff says what a reload does, against the docket that runs and the one that rests.
-func TestCheckDiff(t *testing.T) {
-	r := newReloading(t)
-	check := func(file string) string {
-		t.Helper()
-		p := newProcess(t, "check", "--diff", "-f", file)
-		var out strings.Builder
-		p.cmd.Stdout = &out
-		p.start()
-		if code := p.wait(); code != command.ExitOK {
-			t.Errorf("got exit code %d: %s", code, p.stderr())
-		}
-		_, changes, _ := strings.Cut(out.String(), ": ok\n")
-		return strings.ReplaceAll(changes, file+": ", "")
-	}
-	r.mountConfig("a", "b", "c")
-	if got, want := check(reloadedFile), "diff: this queue has no stored configuration: every part is new\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	r.start()
-	if got, want := check(reloadedFile), `diff: against queue/last-good.yaml
-keep source local
-keep sink a
-keep sink b
-keep sink c
-`; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	next := strings.ReplaceAll(r.text("a", "b , compress: zstd", "d"), "{directory: queue}", "{directory: queue, maxBytes: 1Gi}")
-	next = strings.ReplaceAll(next, "docket.sock}", "other.sock, maxConnections: 5}")
-	next += "- name: c\n  retire: true\n  file: {directory: c}\nlimits: {producers: 5}\n"
-	writeFile(t, "next.yaml", next)
-	want := `diff: against queue/last-good.yaml
-change source local (unix.path, unix.maxConnections): its producers receive their last acknowledgements and connect again
-keep sink a
-change sink b (file.compress): the sink finishes its current batch, then continues with the new configuration
-add sink d: the sink starts where from says, or continues at its stored position
-retire sink c: docket gives up the records that the sink does not have
-change queue (queue.maxBytes)
-restart limits (limits.producers): takes effect after a restart
-`
-	if got := check("next.yaml"); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	r.mountText(next)
-	s := r.status("in force", func(s exporter.Status) bool { return s.Config.Generation == 2 })
-	if want := "restart docket for limits.producers: until then the old values apply"; s.Config.State != exporter.Degraded || s.Config.LastError != want {
-		t.Errorf("got %+v, want %q", s.Config, want)
-	}
-	if got, want := check("next.yaml"), "diff: against queue/last-good.yaml\nkeep source local\nkeep sink a\nkeep sink b\nkeep sink d\nkeep sink c\nrestart limits (limits.producers): takes effect after a restart\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	r.p.interrupt()
-	r.p.wait()
-}
-
-// A producer that connects while its source changes is never turned away.
-func TestReloadKeepsTheSocketOpen(t *testing.T) {
-	r := newReloading(t)
-	text := r.text("a")
-	r.mountText(text)
-	r.start()
-	ctx, stop := context.WithCancel(t.Context())
-	var dialing sync.WaitGroup
-	defer dialing.Wait()
-	defer stop()
-	dialing.Go(func() {
-		pace := time.NewTicker(time.Millisecond) // who waits between two sources waits in the kernel, which takes so many
-		defer pace.Stop()
-		for ; ctx.Err() == nil; <-pace.C {
-			nc, err := net.Dial("unix", "docket.sock")
-			if err != nil {
-				t.Errorf("a producer cannot connect: %v", err)
-				return
-			}
-			nc.Close()
-		}
-	})
-	for n := range 5 {
-		r.mountText(strings.ReplaceAll(text, "docket.sock}", fmt.Sprintf("docket.sock, maxConnections: %d}", 100+n)))
-		r.inForce(n + 2)
-	}
-}
-
-// A docket that redacts since a reload leaves no core.
-func TestNoCoreAfterAReload(t *testing.T) {
-	allowCores(t)
-	r := newReloading(t)
-	r.mountConfig("a")
-	r.start()
-	r.mountText(strings.ReplaceAll(r.text("a"), "  unix:", "  redact: [{pointer: /secret, action: Remove}]\n  unix:"))
-	r.inForce(2)
-	if err := r.p.cmd.Process.Signal(syscall.SIGABRT); err != nil {
+// A docket that redacts, be it since a reload, leaves no core.
+func TestNoCore(t *testing.T) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CORE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	r.p.wait()
-	if status := r.p.cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.CoreDump() {
-		t.Errorf("got status %v, core %v, want an end by a signal without one", status, status.CoreDump())
+	limit.Cur = limit.Max
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOTRACEBACK", "crash")
+	for _, reloaded := range []bool{false, true} {
+		r := newReloading(t)
+		redacting := strings.ReplaceAll(r.text("a"), "  unix:", "  redact: [{pointer: /secret, action: Remove}]\n  unix:")
+		if reloaded {
+			r.mountConfig("a")
+			r.start()
+			r.mountText(redacting)
+			r.inForce(2)
+		} else {
+			r.mountText(redacting)
+			r.start()
+		}
+		producer := dialSocket(t)
+		io.WriteString(producer, `{"secret":"canary"}`+"\n")
+		r.status("a record", func(s exporter.Status) bool { return s.Ledger.Stored == 1 })
+		if err := r.p.cmd.Process.Signal(syscall.SIGABRT); err != nil {
+			t.Fatal(err)
+		}
+		r.p.wait()
+		producer.Close()
+		status := r.p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+		if said := r.p.stderr(); !status.Signaled() || status.CoreDump() || !strings.Contains(said, "goroutine ") || strings.Contains(said, "canary") {
+			t.Errorf("reloaded %t: got status %v, core %v, want an end by a signal without one, and goroutines and nothing of a line in\n%s", reloaded, status, status.CoreDump(), said)
+		}
 	}
 }

@@ -69,6 +69,5 @@ Try it in two terminals:
 		kubernetescmd.New(kinds),
 		versioncmd.New(),
 	)
-	addCompletions(root)
 	return root
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -106,32 +105,4 @@ func TestHangup(t *testing.T) {
 	if got := p.wait(); got != command.ExitOK {
 		t.Errorf("got exit code %d, want %d:\n%s", got, command.ExitOK, p.stderr())
 	}
-}
-
-// Against a full queue a sender says that it waits, and where to see for what.
-func TestSendSaysThatItWaits(t *testing.T) {
-	config, admin := testConfig(t)
-	text, err := os.ReadFile(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, config, strings.NewReplacer("directory: queue", "directory: queue, maxBytes: 16Mi",
-		"file: {directory: export}", "http: {url: http://127.0.0.1:1}", "1h", "100ms").Replace(string(text)))
-	line := `{"fill":"` + strings.Repeat("x", 100<<10) + "\"}\n"
-	writeFile(t, "lines.ndjson", strings.Repeat(line, 400))
-	running := startProcess(t, "run", "-f", config)
-	if err := waitReady(t, admin); err != nil {
-		t.Fatal(err)
-	}
-	p := startProcess(t, "send", "--socket", "docket.sock", "lines.ndjson")
-	p.says(": docket status says what docket waits for; press Ctrl-C to stop sending\n")
-	p.interrupt()
-	p.says("press Ctrl-C again to give up\n")
-	p.interrupt()
-	p.wait()
-	if n := strings.Count(p.stderr(), "waiting for "); n != 2 { // for the full queue, and at Ctrl-C
-		t.Errorf("got %d lines that tell of waiting, want 2:\n%s", n, p.stderr())
-	}
-	running.interrupt()
-	running.wait()
 }

@@ -102,8 +102,6 @@ func (s *spaceTest) stop() {
 	}
 }
 
-func (s *spaceTest) log() string { return readFile(s.t, filepath.Join(s.dir, "log")) }
-
 // receive brings the sink's destination up for the rest of the test.
 func (s *spaceTest) receive() {
 	s.t.Helper()
@@ -144,20 +142,6 @@ func (s *spaceTest) received() map[uint64]int {
 	return s.counts
 }
 
-func (s *spaceTest) get(path string) string {
-	s.t.Helper()
-	res, err := http.Get("http://" + s.admin + path)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return string(body)
-}
-
 func (s *spaceTest) await(what string, ok func(exporter.Status) bool) (st exporter.Status) {
 	s.t.Helper()
 	eventually(s.t, what, func() bool {
@@ -185,7 +169,7 @@ func (s *spaceTest) checkFull(st exporter.Status) {
 	if isReady(s.t, s.admin) {
 		s.t.Error("got a docket that is ready on a full disk")
 	}
-	if got := s.get("/readyz"); !strings.Contains(got, "queue: disk full: ") {
+	if got := get(s.t, "http://"+s.admin+"/readyz"); !strings.Contains(got, "queue: disk full: ") {
 		s.t.Errorf("got /readyz %q, want the reason in it", got)
 	}
 	for probe, want := range map[string]string{"live": "live\n", "startup": "started\n", "ready": "docket probe: not ready: queue: disk full: "} {
@@ -194,7 +178,7 @@ func (s *spaceTest) checkFull(st exporter.Status) {
 			s.t.Errorf("docket probe %s: got %q, %v, want one line, %q", probe, got, err, want)
 		}
 	}
-	if got, want := s.get("/metrics"), "docket_queue_state{state=\"Error\"} 1\n"; !strings.Contains(got, want) {
+	if got, want := get(s.t, "http://"+s.admin+"/metrics"), "docket_queue_state{state=\"Error\"} 1\n"; !strings.Contains(got, want) {
 		s.t.Errorf("got metrics without %q", want)
 	}
 	var disk unix.Statfs_t
@@ -215,7 +199,7 @@ func (s *spaceTest) status() (st exporter.Status) {
 	if s.producer != nil {
 		acked = s.producer.acked.Load() // first: what is stored only grows
 	}
-	if err := json.Unmarshal([]byte(s.get("/status")), &st); err != nil {
+	if err := json.Unmarshal([]byte(get(s.t, "http://"+s.admin+"/status")), &st); err != nil {
 		s.t.Fatal(err)
 	}
 	if st.Ledger.Stored < acked && !(s.killed && st.Queue.State == exporter.Error) {
@@ -317,31 +301,8 @@ func spaceLine(n uint64) string { return fmt.Sprintf(`{"N":%d,"pad":"%04000d"}`,
 // produce sends until stop, or as many as p.most says.
 func (s *spaceTest) produce() *spaceProducer {
 	s.t.Helper()
-	p := s.newProducer()
+	p := &spaceProducer{t: s.t, ended: make(chan struct{})}
 	p.most.Store(math.MaxUint64)
-	ctx, cancel := context.WithCancel(context.Background())
-	p.cancel, p.ended = cancel, make(chan struct{})
-	go func() {
-		defer close(p.ended)
-		for p.sent < p.most.Load() && p.sender.Send(ctx, []byte(spaceLine(p.sent+1))) == nil {
-			p.sent++
-		}
-	}()
-	s.t.Cleanup(func() { cancel(); <-p.ended })
-	return p
-}
-
-// produceUpTo sends so many lines and waits until they are acknowledged.
-func (s *spaceTest) produceUpTo(n uint64) *spaceProducer {
-	s.t.Helper()
-	p := s.newProducer()
-	p.upTo(n)
-	return p
-}
-
-func (s *spaceTest) newProducer() *spaceProducer {
-	s.t.Helper()
-	p := &spaceProducer{t: s.t}
 	var err error
 	p.sender, err = client.NewSender(client.SenderConfig{
 		Address:          "unix://" + filepath.Join(s.dir, "docket.sock"),
@@ -352,23 +313,20 @@ func (s *spaceTest) newProducer() *spaceProducer {
 		s.t.Fatal(err)
 	}
 	s.producer = p
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	go func() {
+		defer close(p.ended)
+		for p.sent < p.most.Load() && p.sender.Send(ctx, []byte(spaceLine(p.sent+1))) == nil {
+			p.sent++
+		}
+	}()
 	s.t.Cleanup(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // what is left, a failed test has not waited for
-		p.sender.Close(ctx)
+		cancel()
+		<-p.ended
+		p.sender.Close(ctx) // what is left, a failed test has not waited for
 	})
 	return p
-}
-
-func (p *spaceProducer) upTo(n uint64) {
-	p.t.Helper()
-	for p.sent < n {
-		if err := p.sender.Send(p.t.Context(), []byte(spaceLine(p.sent+1))); err != nil {
-			p.t.Fatal(err)
-		}
-		p.sent++
-	}
-	p.flush()
 }
 
 // stop ends sending and waits until everything that was sent is acknowledged.
@@ -376,18 +334,10 @@ func (p *spaceProducer) stop() {
 	p.t.Helper()
 	p.cancel()
 	<-p.ended
-	p.flush()
-}
-
-func (p *spaceProducer) flush() {
-	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), await.Left(p.t))
 	defer cancel()
-	if err := p.sender.Flush(ctx); err != nil {
-		p.t.Fatalf("flush: %v", err)
-	}
-	if got := p.acked.Load(); got != p.sent {
-		p.t.Fatalf("got %d of %d lines acknowledged", got, p.sent)
+	if err := p.sender.Flush(ctx); err != nil || p.acked.Load() != p.sent {
+		p.t.Fatalf("flush: %v, %d of %d lines acknowledged", err, p.acked.Load(), p.sent)
 	}
 }
 

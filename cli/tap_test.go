@@ -19,7 +19,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/client/clienttest/await"
@@ -197,7 +196,7 @@ func (s *tapStage) value(metric string) int {
 
 func (s *tapStage) page(path string) string {
 	s.t.Helper()
-	return pageAt(s.t, "http://"+s.metrics+path)
+	return get(s.t, "http://"+s.metrics+path)
 }
 
 // A denied review leaves a record, and so does JSON that is none; what is neither leaves
@@ -255,9 +254,8 @@ func (s *tapStage) useDocket(socket string) {
 	writeFile(s.t, s.config, strings.ReplaceAll(readFile(s.t, s.config), "DIR/docket.sock", filepath.Join(dir, socket)))
 }
 
-// newExporterFile writes the configuration of a docket in the current directory, with
-// little room.
-func newExporterFile(t *testing.T) (file, admin string) {
+// startExporter runs a docket in the current directory, and waits until it is ready.
+func startExporter(t *testing.T) *process {
 	t.Helper()
 	admin, err := testcli.FreeAddress()
 	if err != nil {
@@ -275,14 +273,7 @@ sinks:
 admin: {address: %q}
 shutdown: {drainTimeout: 5s}
 `, admin))
-	return "docket.yaml", admin
-}
-
-// startExporter runs a docket of newExporterFile, and waits until it is ready.
-func startExporter(t *testing.T) *process {
-	t.Helper()
-	config, admin := newExporterFile(t)
-	exporter := startProcess(t, "run", "-f", config)
+	exporter := startProcess(t, "run", "-f", "docket.yaml")
 	if err := waitReady(t, admin); err != nil {
 		t.Fatal(err)
 	}
@@ -333,64 +324,6 @@ func TestTapWithoutDocket(t *testing.T) {
 	t.Logf("%d reviews, %d denied; stored %d, lost %d", all, denied, stored(), s.value(`docket_tap_records_lost_total{decision="deny"}`))
 	if got := s.page("/readyz"); got != "ok\n" {
 		t.Errorf("got %q, want a tap that is ready whatever docket does", got)
-	}
-}
-
-// A docket that is full, as its sink is away, changes no verdict either: it stops reading,
-// and records that find no room are counted.
-func TestTapDocketFull(t *testing.T) {
-	s := newTapStage(t, `docket: {address: "unix://DIR/docket.sock", maxBufferedBytes: 64Ki}
-decisions: [allow, deny, warn, error]
-include: [object]
-shutdownDelay: 0s
-`)
-	s.useDocket("docket.sock")
-	config, admin := newExporterFile(t)
-	text, _, _ := strings.Cut(readFile(t, config), "- name: export")
-	away, err := testcli.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, config, text+fmt.Sprintf("- name: export\n  http: {url: \"http://%s/\"}\nadmin: {address: %q}\n", away, admin))
-	startProcess(t, "run", "-f", config)
-	if err := waitReady(t, admin); err != nil {
-		t.Fatal(err)
-	}
-	s.start()
-	stop := s.load("full", 30_000)
-	lost := func() int { return s.value(`docket_tap_records_lost_total{decision="allow"}`) }
-	eventually(t, "a full docket", func() bool {
-		before := s.value("docket_tap_records_stored_total")
-		asked := s.asked.Load()
-		eventually(t, "more reviews", func() bool { return s.asked.Load() > asked+50 })
-		return lost() > 0 && before > 100 && s.value("docket_tap_records_stored_total") == before
-	})
-	_, all := stop()
-	if asked := s.asked.Load(); asked != all {
-		t.Errorf("got %d requests at the engine, want %d: one for each review", asked, all)
-	}
-	t.Logf("%d reviews, lost %d", all, lost())
-}
-
-// Certificates that change under load fail no request, and the new one is shown.
-func TestTapRotatesUnderLoad(t *testing.T) {
-	s := newTapStage(t, "docket: {address: \"\"}\nshutdownDelay: 0s\n")
-	s.start()
-	s.client.Transport.(*http.Transport).DisableKeepAlives = true // a handshake each
-	stop := s.load("r", 100)
-	for n := range onceIfShort(3) {
-		name := fmt.Sprintf("round-%d.test", n)
-		s.swap(s.ca.Issue(s.t, "engine.ns.svc", name))
-		eventually(t, "the new certificate", func() bool {
-			nc, err := tls.Dial("tcp", s.listen, &tls.Config{RootCAs: s.ca.Pool, ServerName: name})
-			if err == nil {
-				nc.Close()
-			}
-			return err == nil
-		})
-	}
-	if _, all := stop(); all < 10 {
-		t.Errorf("got %d reviews, want load", all)
 	}
 }
 
@@ -455,103 +388,4 @@ func listens(address string) bool {
 		nc.Close()
 	}
 	return err == nil
-}
-
-// What keeps a tap from being ready is in its log and in /readyz, with whose certificate it
-// is and what to do.
-func TestTapSaysWhoseCertificate(t *testing.T) {
-	s := newTapStage(t, "docket: {address: \"\"}\nshutdownDelay: 0s\n")
-	other := testcert.NewCA(t)
-	writeFile(t, s.config, strings.ReplaceAll(readFile(t, s.config), s.ca.File, other.File))
-	s.process = startProcess(t, "tap", "-f", s.config)
-	want := `engine: TLS handshake with the engine at ` + s.engine.Listener.Addr().String() + `: the engine's certificate (subject "CN=engine.ns.svc", names ["engine.ns.svc"], issued by "CN=docket test CA"`
-	eventually(t, "a listener", func() bool { return listens(s.metrics) })
-	eventually(t, "the reason", func() bool { return strings.Contains(s.page("/readyz"), want) })
-	res, err := s.client.Get("https://" + s.listen + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.Body.Close()
-	if res.StatusCode != http.StatusBadGateway {
-		t.Errorf("got %s, want 502", res.Status)
-	}
-	if got := s.process.stderr(); !strings.Contains(got, "does not verify: x509: ") || !strings.Contains(got, "write the CA that issued it to "+other.File) {
-		t.Errorf("got log\n%s\nwant what is wrong with the certificate, and what to do", got)
-	}
-}
-
-// An address that is taken is said, with what to do.
-func TestTapAddressInUse(t *testing.T) {
-	s := newTapStage(t, "docket: {address: \"\"}\n")
-	s.start()
-	second := startProcess(t, "tap", "--listen", s.listen, "--tls-dir", "certs", "--upstream", s.engine.URL, "--docket", "")
-	if code := second.wait(); code != command.ExitFailed {
-		t.Errorf("got exit code %d, want %d", code, command.ExitFailed)
-	}
-	if got, want := second.stderr(), "docket tap: listen on "+s.listen+": the port is in use, perhaps by the engine: choose another port with --listen: "; !strings.Contains(got, want) {
-		t.Errorf("got %q, want %q in it", got, want)
-	}
-}
-
-// A review is passed on while it arrives: what is not there yet keeps nothing from the engine.
-func TestTapKeepsNoWholeBody(t *testing.T) {
-	s := newTapStage(t, "docket: {address: \"\"}\n")
-	s.start()
-	nc, err := tls.Dial("tcp", s.listen, &tls.Config{RootCAs: s.ca.Pool, ServerName: "engine.ns.svc"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	if err := nc.SetDeadline(time.Now().Add(await.Left(t))); err != nil {
-		t.Fatal(err)
-	}
-	review := reviewOf("a1", 1<<20)
-	fmt.Fprintf(nc, "POST /v1/admit HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(review), review[:1<<19])
-	eventually(t, "the beginning of the review at the engine", func() bool { return s.asked.Load() == 1 })
-	if _, err := io.WriteString(nc, review[1<<19:]); err != nil {
-		t.Fatal(err)
-	}
-	if answer, err := io.ReadAll(nc); err != nil || !strings.Contains(string(answer), verdict("a1")) {
-		t.Errorf("got %q, %v, want the verdict", answer, err)
-	}
-}
-
-// Clients that send slowly, more of them than there may be connections, keep no API server
-// out.
-func TestTapSlowClients(t *testing.T) {
-	s := newTapStage(t, "docket: {address: \"\"}\n")
-	s.start()
-	s.slowClients(420) // half of them with a connection to the engine
-}
-
-// tapPlaces is how many connections tap has at most.
-const tapPlaces = 256
-
-// slowClients connects slow clients, with reviews of others in between.
-func (s *tapStage) slowClients(slow int) {
-	s.t.Helper()
-	config := &tls.Config{RootCAs: s.ca.Pool, ServerName: "engine.ns.svc"}
-	for n := range slow {
-		nc, err := tls.Dial("tcp", s.listen, config)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		s.t.Cleanup(func() { nc.Close() })
-		head := "POST / HTTP/1.1\r\nHost: h\r\nX-"
-		if n%2 == 0 {
-			head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\nContent-Type: application/json\r\n\r\n{"
-		}
-		if _, err := io.WriteString(nc, head); err != nil {
-			s.t.Fatal(err)
-		}
-		if n%50 == 0 {
-			if err := s.review(fmt.Sprintf("between-%d", n), 100); err != nil {
-				s.t.Error(err)
-			}
-		}
-	}
-	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.process.cmd.Process.Pid))
-	if others := 50; err != nil || len(open) > 2*tapPlaces+others { // one to the engine for each
-		s.t.Errorf("got %d open files, %v, want at most %d connections", len(open), err, 2*tapPlaces)
-	}
 }

@@ -1,9 +1,7 @@
 package config
 
 import (
-	"errors"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 )
@@ -95,30 +93,4 @@ func TestEncodeIsReadBack(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v\n%s", got, want, text)
 	}
-}
-
-type unwritable struct{}
-
-var errUnwritable = errors.New("cannot be written")
-
-func (unwritable) MarshalText() ([]byte, error) { return nil, errUnwritable }
-
-func TestEncodeErrors(t *testing.T) {
-	_, err := Encode(struct {
-		List []unwritable `yaml:"list"`
-	}{make([]unwritable, 1)})
-	if !errors.Is(err, errUnwritable) || err.Error() != "list: [0]: cannot be written" {
-		t.Errorf("a failing MarshalText: got %v", err)
-	}
-	if _, err := Encode(section{Name: "\xff"}); err == nil || !strings.Contains(err.Error(), "invalid UTF-8") {
-		t.Errorf("text that is not UTF-8: got %v", err)
-	}
-	defer func() {
-		if recover() == nil {
-			t.Error("a float: Encode did not panic")
-		}
-	}()
-	_, _ = Encode(struct {
-		F float64 `yaml:"f"`
-	}{})
 }

@@ -52,17 +52,6 @@ func TestNode(t *testing.T) {
 	}
 }
 
-func TestZeroNodeIsNothing(t *testing.T) {
-	var n Node
-	value := "default"
-	if p := n.Decode(&value); len(p) > 0 || value != "default" {
-		t.Errorf("Decode: got %q and %v, want the default and no problem", value, p)
-	}
-	if !n.IsZero() || n.Keys() != nil || n.Items() != nil {
-		t.Errorf("got %v with keys %v and items %v, want nothing", n, n.Keys(), n.Items())
-	}
-}
-
 func TestLocate(t *testing.T) {
 	doc := parse(t, "queue: {}\nsinks:\n- name: a\n  http:\n    url: x\n    headers:\n      A.B: x\n")
 	var p Problems

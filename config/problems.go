@@ -36,11 +36,21 @@ func (p *Problems) Addf(path, format string, args ...any) {
 	*p = append(*p, Problem{Path: path, Text: fmt.Sprintf(format, args...)})
 }
 
-// Check adds err, unless it is nil, as a problem at path. Made for the checks of
-// single values: p.Check("whenFull", Choice(c.WhenFull, Block, Refuse)).
-func (p *Problems) Check(path string, err error) {
-	if err != nil {
-		p.Addf(path, "%v", err)
+// Check adds the first of errs that is not nil as a problem at path. Made for the checks of
+// single values: p.Check("whenFull", Choice(c.WhenFull, Block, DropOldest)).
+func (p *Problems) Check(path string, errs ...error) {
+	for _, err := range errs {
+		if err != nil {
+			p.Addf(path, "%v", err)
+			return
+		}
+	}
+}
+
+// Refuse adds a problem at path if wrong is true; format and args are as for fmt.Sprintf.
+func (p *Problems) Refuse(wrong bool, path, format string, args ...any) {
+	if wrong {
+		p.Addf(path, format, args...)
 	}
 }
 

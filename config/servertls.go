@@ -20,12 +20,15 @@ type ServerTLS struct {
 	ClientCAFile string `yaml:"clientCAFile" file:"public"`
 }
 
-// Rules implements Ruled. The files are not touched.
-func (ServerTLS) Rules() []Rule {
-	return []Rule{
-		Required("certFile", "is required: the server's certificate and its chain, in PEM form"),
-		Required("keyFile", "is required: the key of the server's certificate, in PEM form"),
+// Validate reports what is missing. It does not touch the files. A nil ServerTLS is valid.
+func (t *ServerTLS) Validate() Problems {
+	if t == nil {
+		return nil
 	}
+	var p Problems
+	p.Check("certFile", Required(t.CertFile, "is required: the server's certificate and its chain, in PEM form"))
+	p.Check("keyFile", Required(t.KeyFile, "is required: the key of the server's certificate, in PEM form"))
+	return p
 }
 
 // Server makes a configuration for connections of clients, TLS 1.2 or newer. An error

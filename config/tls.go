@@ -21,12 +21,16 @@ type TLS struct {
 	ServerName string `yaml:"serverName"`
 }
 
-// Rules implements Ruled. The files are not touched.
-func (TLS) Rules() []Rule {
-	return []Rule{
-		Required("keyFile", "must be set because certFile is").When(Set("certFile")),
-		Required("certFile", "must be set because keyFile is").When(Set("keyFile")),
+// Validate reports a certificate without its key, and a key without its certificate. It does not
+// touch the files. A nil TLS is valid.
+func (t *TLS) Validate() Problems {
+	if t == nil {
+		return nil
 	}
+	var p Problems
+	p.Refuse(t.CertFile != "" && t.KeyFile == "", "keyFile", "must be set because certFile is")
+	p.Refuse(t.KeyFile != "" && t.CertFile == "", "certFile", "must be set because keyFile is")
+	return p
 }
 
 // Client makes a configuration for connections to a server, TLS 1.2 or newer. An error means that

@@ -18,51 +18,17 @@ import (
 // that passes it writes the common name of the client's certificate.
 func serve(t *testing.T, ca testcert.CA, maxVersion uint16) (address string) {
 	t.Helper()
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+	address, _ = greetWith(t, &tls.Config{
 		Certificates: []tls.Certificate{ca.Issue(t, "localhost").TLS}, ClientCAs: ca.Pool, ClientAuth: tls.VerifyClientCertIfGiven,
 		MinVersion: tls.VersionTLS10, MaxVersion: maxVersion,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	t.Cleanup(func() { l.Close(); <-done })
-	go func() {
-		defer close(done)
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			greet(conn.(*tls.Conn))
-		}
-	}()
-	return l.Addr().String()
-}
-
-func greet(conn *tls.Conn) {
-	defer conn.Close()
-	if conn.Handshake() != nil {
-		return // the client reports it
-	}
-	name := "nobody"
-	if certs := conn.ConnectionState().PeerCertificates; len(certs) > 0 {
-		name = certs[0].Subject.CommonName
-	}
-	_, _ = conn.Write([]byte(name))
+	return address
 }
 
 // dial connects as c says and returns what the server called the client.
 func dial(address string, c *tls.Config) (string, error) {
-	dialer := &tls.Dialer{Config: c}
-	conn, err := dialer.Dial("tcp", address)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	name := make([]byte, 64)
-	n, err := conn.Read(name)
-	return string(name[:n]), err
+	client, _, err := visit(address, c)
+	return client, err
 }
 
 func TestTLSClient(t *testing.T) {
@@ -230,7 +196,7 @@ func TestTLSValidate(t *testing.T) {
 			if p := parse(t, tt.yaml).Decode(&files); len(p) > 0 {
 				t.Fatal(p)
 			}
-			if got := texts(Check(files)); got != tt.want {
+			if got := texts(files.Validate()); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})

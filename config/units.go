@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,12 +13,6 @@ import (
 // Ki Mi Gi Ti are powers of 1024, k M G T powers of 1000, as Kubernetes writes
 // quantities.
 type Size int64
-
-// What is said of text that is neither.
-const (
-	notASize     = "must be a size such as 64Mi or 2Gi"
-	notADuration = "must be a duration such as 500ms, 30s, 5m or 24h, with its unit (a day is 24h)"
-)
 
 // Of two that write a size equally short, String takes the first.
 var sizeUnits = []struct {
@@ -43,7 +36,11 @@ const maxSize Size = 1 << 50
 func (s *Size) UnmarshalText(text []byte) error {
 	n, ok := parseSize(string(text))
 	if !ok {
-		return fmt.Errorf("%s, not %q%s", notASize, shorten(string(text)), didYouMean(sizeMeant(string(text))))
+		meant := sizeMeant(string(text))
+		if meant != "" {
+			meant = ", did you mean " + meant + "?"
+		}
+		return fmt.Errorf("must be a size such as 64Mi or 2Gi, not %q%s", shorten(string(text)), meant)
 	}
 	if n > maxSize {
 		return fmt.Errorf("must be at most %s, not %q", maxSize, shorten(string(text)))
@@ -67,50 +64,26 @@ func parseSize(text string) (Size, bool) {
 	return Size(int64(n) * factor), true
 }
 
-// foreignSize is a size as others write it: 64MB, 64 MiB, 1.5Gi, 64mb.
-var foreignSize = regexp.MustCompile(`^([0-9]{1,15}(?:\.[0-9]{1,3})?) *([kKmMgGtT])([iI]?)[bB]?$`)
+// foreignSize is a size as others write it: 64MB, 64 MiB, 64mb.
+var foreignSize = regexp.MustCompile(`^([0-9]{1,15}) *([kKmMgGtT])([iI]?)[bB]?$`)
 
-// sizeMeant is how text that is no size may have been meant, empty if nobody knows. A
-// fraction is written in the next smaller unit.
+// sizeMeant is how text that is no size may have been meant, empty if nobody knows.
 func sizeMeant(text string) string {
 	m := foreignSize.FindStringSubmatch(text)
 	if m == nil {
 		return ""
 	}
-	number, step, i := m[1], 1000.0, strings.Index("KMGT", strings.ToUpper(m[2]))
-	if m[3] != "" {
-		step = 1024
+	unit := strings.ToUpper(m[2])
+	switch {
+	case m[3] != "":
+		unit += "i"
+	case unit == "K":
+		unit = "k"
 	}
-	if strings.Contains(number, ".") {
-		value, _ := strconv.ParseFloat(number, 64) // some digits
-		number = strconv.FormatFloat(math.Round(value*step), 'f', 0, 64)
-		i--
-	}
-	if i < 0 {
+	if _, ok := parseSize(m[1] + unit); !ok {
 		return ""
 	}
-	unit := "kMGT"[i : i+1]
-	if m[3] != "" {
-		unit = "KMGT"[i:i+1] + "i"
-	}
-	if _, ok := parseSize(number + unit); !ok {
-		return ""
-	}
-	return number + unit
-}
-
-// didYouMean is the end of a message that proposes text, if there is one.
-func didYouMean(text string) string {
-	if text == "" {
-		return ""
-	}
-	return ", did you mean " + text + "?"
-}
-
-// Shape says it in a schema.
-func (Size) Shape() Shape {
-	s := Shape{"type": anys([]string{"string", "integer"}), "pattern": "^[0-9]+([KMGT]i|[kMGT])?$", "minimum": 0}
-	return s.Says(notASize)
+	return m[1] + unit
 }
 
 // MarshalText writes s so that UnmarshalText reads it back.
@@ -137,53 +110,10 @@ type Duration time.Duration
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
-		return fmt.Errorf("%s, not %q%s", notADuration, shorten(string(text)), didYouMean(durationMeant(string(text))))
+		return fmt.Errorf("must be a duration such as 500ms, 30s, 5m or 24h, with its unit (a day is 24h), not %q", shorten(string(text)))
 	}
 	*d = Duration(v)
 	return nil
-}
-
-// foreignDuration is one in a unit that time.ParseDuration lacks, or in words.
-var foreignDuration = regexp.MustCompile(`^([0-9]{1,6}) *([a-zA-Z]+)$`)
-
-// foreignUnits are such units, in the hours or units that they are.
-var foreignUnits = []struct {
-	names []string
-	times int
-	unit  string
-}{
-	{[]string{"d", "day", "days"}, 24, "h"},
-	{[]string{"w", "week", "weeks"}, 7 * 24, "h"},
-	{[]string{"y", "year", "years"}, 365 * 24, "h"},
-	{[]string{"h", "hour", "hours", "hr", "hrs"}, 1, "h"},
-	{[]string{"m", "min", "mins", "minute", "minutes"}, 1, "m"},
-	{[]string{"s", "sec", "secs", "second", "seconds"}, 1, "s"},
-	{[]string{"ms", "msec", "millisecond", "milliseconds"}, 1, "ms"},
-}
-
-// durationMeant is how text that is no duration may have been meant, empty if nobody knows.
-func durationMeant(text string) string {
-	m := foreignDuration.FindStringSubmatch(text)
-	if m == nil {
-		return ""
-	}
-	n, _ := strconv.Atoi(m[1]) // six digits
-	for _, u := range foreignUnits {
-		if slices.Contains(u.names, strings.ToLower(m[2])) {
-			return strconv.Itoa(n*u.times) + u.unit
-		}
-	}
-	return ""
-}
-
-// Shape says it in a schema. The one number without a unit is 0.
-func (Duration) Shape() Shape {
-	s := Shape{
-		"type":    anys([]string{"string", "integer"}),
-		"pattern": `^[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`,
-		"minimum": 0, "maximum": 0,
-	}
-	return s.Says(notADuration)
 }
 
 // MarshalText writes d so that UnmarshalText reads it back.

@@ -94,13 +94,6 @@ func (f *FreeBytes) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Shape says it in a schema.
-func (FreeBytes) Shape() config.Shape {
-	shape := config.Size(0).Shape()
-	shape["pattern"] = "^" + autoText + "$|" + shape["pattern"].(string)
-	return shape
-}
-
 // MarshalText writes f so that UnmarshalText reads it back.
 func (f FreeBytes) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
@@ -310,32 +303,24 @@ const minDeadLetterBytes = 2 * maxRecordBytes
 // written stays, with delivered records in it, and so may the one before.
 const minQueueBytes = 16 << 20
 
-// validateSections checks what the rules of the sections cannot.
+// validateSections checks everything but sources and sinks.
 func (c *Config) validateSections() config.Problems {
-	p := c.Queue.validate(c.Limits.MaxRecordBytes).In("queue")
-	if m := c.Metrics; m != nil && m.Address == c.Admin.Address {
-		p.Addf("metrics.address", "must differ from admin.address")
+	var p config.Problems
+	p = append(p, c.Queue.validate(c.Limits.MaxRecordBytes).In("queue")...)
+	if c.Admin.Address != "" {
+		p.Check("admin.address", checkAdminAddress(c.Admin.Address))
 	}
+	if m := c.Metrics; m != nil {
+		p.Check("metrics.address", config.Required(m.Address, "is required: host:port to listen on, such as :9465"), config.HostPort(m.Address))
+		p.Refuse(m.Address == c.Admin.Address, "metrics.address", "must differ from admin.address")
+		p = append(p, m.TLS.Validate().In("metrics.tls")...)
+	}
+	p.Check("shutdown.drainTimeout", config.NotNegative(c.Shutdown.DrainTimeout))
 	if n := c.Limits.MaxRecordBytes; n < minRecordBytes || n > maxRecordBytes {
 		p.Addf("limits.maxRecordBytes", "must be between %s and %s", config.Size(minRecordBytes), config.Size(maxRecordBytes))
 	}
+	p.Check("limits.producers", config.Between(c.Limits.Producers, 1, maxProducers))
 	return p
-}
-
-// Rules implements config.Ruled.
-func (q *QueueConfig) Rules() []config.Rule {
-	return []config.Rule{
-		config.Required("directory", "is required"),
-		config.OneOf("whenFull", Block, DropOldest),
-	}
-}
-
-// Rules implements config.Ruled.
-func (r *RetainConfig) Rules() []config.Rule {
-	return []config.Rule{
-		config.NotNegative("maxAge"),
-		config.Required("maxAge", "is required without maxBytes: how long to keep delivered records, such as 24h").When(config.Set("maxBytes").Not()),
-	}
 }
 
 // FormerKeys implements config.Reduced.
@@ -343,24 +328,11 @@ func (AdminConfig) FormerKeys() map[string]string {
 	return map[string]string{"tokenFile": "docket no longer makes changes over admin.address: run docket deadletter, queue, replay, retry and tail where they reach " + AdminSocket + " in queue.directory"}
 }
 
-// Rules implements config.Ruled.
-func (a *AdminConfig) Rules() []config.Rule {
-	return []config.Rule{config.Text("address", checkAdminAddress, config.LoopbackShape)}
-}
-
-// Rules implements config.Ruled.
-func (s *ShutdownConfig) Rules() []config.Rule {
-	return []config.Rule{config.NotNegative("drainTimeout")}
-}
-
-// Rules implements config.Ruled.
-func (l *LimitsConfig) Rules() []config.Rule {
-	return []config.Rule{config.Between("producers", 1, maxProducers)}
-}
-
 // validate checks the section for a queue of records of at most recordBytes.
 func (q *QueueConfig) validate(recordBytes config.Size) config.Problems {
 	var p config.Problems
+	p.Check("directory", config.Required(q.Directory, "is required"))
+	p.Check("whenFull", config.Choice(q.WhenFull, Block, DropOldest))
 	if least := max(minQueueBytes, 4*min(recordBytes, maxRecordBytes)); q.MaxBytes < least {
 		why := ""
 		if least > minQueueBytes {
@@ -368,8 +340,10 @@ func (q *QueueConfig) validate(recordBytes config.Size) config.Problems {
 		}
 		p.Addf("maxBytes", "must be at least %s%s", least, why)
 	}
-	if r := q.Retain; r != nil && r.MaxBytes > q.MaxBytes {
-		p.Addf("retain.maxBytes", "must be at most queue.maxBytes, which is %s: retained records are part of the queue", q.MaxBytes)
+	if r := q.Retain; r != nil {
+		p.Check("retain.maxAge", config.NotNegative(r.MaxAge))
+		p.Refuse(r.MaxAge == 0 && r.MaxBytes == 0, "retain.maxAge", "is required without maxBytes: how long to keep delivered records, such as 24h")
+		p.Refuse(r.MaxBytes > q.MaxBytes, "retain.maxBytes", "must be at most queue.maxBytes, which is %s: retained records are part of the queue", q.MaxBytes)
 	}
 	return p
 }
@@ -386,48 +360,22 @@ func checkAdminAddress(address string) error {
 	return nil
 }
 
-// Rules implements config.Ruled.
-func (m *MetricsConfig) Rules() []config.Rule {
-	return []config.Rule{
-		config.Required("address", "is required: host:port to listen on, such as :9465"),
-		config.Text("address", config.HostPort, config.HostPortShape),
-	}
+func (s *SourceConfig) validate() config.Problems {
+	var p config.Problems
+	p.Check("name", checkName(s.Name))
+	p.Refuse(s.Name == ownSource, "name", "is reserved for docket's own records: choose another name")
+	return append(p, redact.Validate(s.Redact).In("redact")...)
 }
 
-// Rules implements config.Ruled.
-func (s *SourceConfig) Rules() []config.Rule {
-	return []config.Rule{
-		config.Required("name", nameRequired),
-		config.Text("name", checkNameForm, nameShape),
-		config.Text("name", func(name string) error {
-			if name == ownSource {
-				return errors.New("is reserved for docket's own records: choose another name")
-			}
-			return nil
-		}, config.Shape{"not": config.Shape{"const": ownSource}}),
-	}
-}
-
-// Rules implements config.Ruled.
-func (s *SinkConfig) Rules() []config.Rule {
-	return []config.Rule{
-		config.Required("name", nameRequired),
-		config.Text("name", checkNameForm, nameShape),
-		config.OneOf("from", Oldest, Now),
-		config.OneOf("onError", Deliver, Withhold),
-		config.Only("onError", string(Deliver), "has no effect without when: set when, or remove it").When(config.Set("when").Not()),
-		config.OneOf("onReject", DeadLetter, DropRejected, BlockAt),
-	}
-}
-
-// Rules implements config.Ruled.
-func (r *RetryConfig) Rules() []config.Rule {
-	return []config.Rule{config.Positive("initialBackoff")}
-}
-
-// validate checks what the rules cannot.
 func (s *SinkConfig) validate() config.Problems {
 	var p config.Problems
+	p.Check("name", checkName(s.Name))
+	p.Check("from", config.Choice(s.From, Oldest, Now))
+	p.Check("onError", config.Choice(s.OnError, Deliver, Withhold))
+	p.Refuse(s.When == "" && s.OnError == Withhold, "onError", "has no effect without when: set when, or remove it")
+	p.Check("onReject", config.Choice(s.OnReject, DeadLetter, DropRejected, BlockAt))
+	p = append(p, s.Batch.Validate().In("batch")...)
+	p.Check("retry.initialBackoff", config.Positive(s.Retry.InitialBackoff))
 	if s.Retry.MaxBackoff < s.Retry.InitialBackoff {
 		p.Addf("retry.maxBackoff", "must be at least retry.initialBackoff, which is %s", s.Retry.InitialBackoff)
 	}

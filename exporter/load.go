@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/docket-export/docket/config"
-	"github.com/docket-export/docket/exporter/redact"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sources"
 )
@@ -84,16 +83,6 @@ func defaultDocument() document[config.Node, config.Node] {
 	}
 }
 
-// Rules implements config.Ruled.
-func (*document[Source, Sink]) Rules() []config.Rule {
-	return []config.Rule{
-		config.OneOf("apiVersion", apiVersion),
-		config.OneOf("kind", kind),
-		config.Required("sources", "needs at least one source"),
-		config.Required("sinks", "needs at least one sink"),
-	}
-}
-
 // loader gathers a Config and what is wrong with it.
 type loader struct {
 	kinds    Kinds
@@ -103,7 +92,12 @@ type loader struct {
 
 func (l *loader) load(doc document[config.Node, config.Node]) {
 	l.cfg = Config{Queue: doc.Queue, Admin: doc.Admin, Metrics: doc.Metrics, Shutdown: doc.Shutdown, Limits: doc.Limits}
-	l.check(config.Check(&doc))
+	var p config.Problems
+	p.Check("apiVersion", config.Choice(doc.APIVersion, apiVersion))
+	p.Check("kind", config.Choice(doc.Kind, kind))
+	p.Refuse(len(doc.Sources) == 0, "sources", "needs at least one source")
+	p.Refuse(len(doc.Sinks) == 0, "sinks", "needs at least one sink")
+	l.check(p)
 	l.check(l.cfg.validateSections())
 	l.loadSources(doc.Sources)
 	l.loadSinks(doc.Sinks)
@@ -127,8 +121,7 @@ func (l *loader) loadSources(entries []config.Node) {
 			continue
 		}
 		l.check(checkUnique(entry.Path(), e.Name, names))
-		l.check(config.Check(&e.SourceConfig).In(entry.Path()))
-		l.check(redact.Validate(e.Redact).In(entry.Path() + ".redact"))
+		l.check(e.SourceConfig.validate().In(entry.Path()))
 		source := e.SourceConfig
 		for _, definition := range presentKinds(l, entry, l.kinds.Sources, sourceKeys) {
 			source.Kind, source.Config = definition.Kind, definition.NewConfig()
@@ -152,7 +145,6 @@ func (l *loader) loadSinks(entries []config.Node) {
 		}
 		sink := e.SinkConfig
 		l.check(checkUnique(entry.Path(), e.Name, names))
-		l.check(config.Check(&e.SinkConfig).In(entry.Path()))
 		l.check(sink.validate().In(entry.Path()))
 		for _, definition := range presentKinds(l, entry, l.kinds.Sinks, sinkKeys) {
 			sink.Kind, sink.Config = definition.Kind, definition.NewConfig()
@@ -227,16 +219,12 @@ func presentKinds[D config.Keyed](l *loader, entry config.Node, kinds config.Reg
 // nameForm is that of a DNS label: names stand in metrics and file names.
 var nameForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-var nameShape = config.Shape{"pattern": nameForm.String()}.Says(notAName)
-
-const (
-	nameRequired = "is required"
-	notAName     = "must be lower-case letters, digits and dashes, at most 63, with a letter or digit at both ends"
-)
-
-func checkNameForm(name string) error {
+func checkName(name string) error {
+	if name == "" {
+		return errors.New("is required")
+	}
 	if !nameForm.MatchString(name) {
-		return errors.New(notAName)
+		return errors.New("must be lower-case letters, digits and dashes, at most 63, with a letter or digit at both ends")
 	}
 	return nil
 }

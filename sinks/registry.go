@@ -133,12 +133,11 @@ func DefaultBatch() BatchLimits {
 
 // Validate reports limits that cannot hold a record.
 func (l BatchLimits) Validate() config.Problems {
-	return config.Check(l)
-}
-
-// Rules implements config.Ruled.
-func (BatchLimits) Rules() []config.Rule {
-	return []config.Rule{config.AtLeast("maxRecords", 1), config.AtLeast("maxBytes", 1), config.NotNegative("maxWait")}
+	var p config.Problems
+	p.Check("maxRecords", config.AtLeast(l.MaxRecords, 1))
+	p.Check("maxBytes", config.AtLeast(l.MaxBytes, 1))
+	p.Check("maxWait", config.NotNegative(l.MaxWait))
+	return p
 }
 
 // Registry is the list of sinks a program knows.

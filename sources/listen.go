@@ -11,21 +11,21 @@ import (
 	"github.com/docket-export/docket/config"
 )
 
-// ListenRules are the rules of a section with the keys address, tls and maxConnections. The example is
-// an address of this machine alone.
-func ListenRules(example string) []config.Rule {
-	return []config.Rule{
-		config.Required("address", "is required: host:port to listen on, such as "+example),
-		config.Text("address", config.HostPort, config.HostPortShape),
-		config.Text("address", checkPort, config.PortShape),
-		config.Text("address", func(address string) error {
-			if !config.Loopback(address) {
-				return fmt.Errorf("must be a loopback address such as %s, unless tls is set: on a network, others can read and send records", example)
-			}
-			return nil
-		}, config.LoopbackShape).When(config.Set("tls").Not()),
-		config.AtLeast("maxConnections", 1),
+// CheckListen checks a section with the keys address, tls and maxConnections. The example is an
+// address of this machine alone.
+func CheckListen(address string, tls *config.ServerTLS, maxConnections int, example string) config.Problems {
+	var p config.Problems
+	p.Check("address", config.Required(address, "is required: host:port to listen on, such as "+example),
+		config.HostPort(address), checkPort(address), checkReach(address, tls, example))
+	p.Check("maxConnections", config.AtLeast(maxConnections, 1))
+	return append(p, tls.Validate().In("tls")...)
+}
+
+func checkReach(address string, tls *config.ServerTLS, example string) error {
+	if tls == nil && !config.Loopback(address) {
+		return fmt.Errorf("must be a loopback address such as %s, unless tls is set: on a network, others can read and send records", example)
 	}
+	return nil
 }
 
 func checkPort(address string) error {
@@ -48,7 +48,7 @@ func Listen(ctx context.Context, address string) (*net.TCPListener, error) {
 	return ln.(*net.TCPListener), nil
 }
 
-// CheckLoopback returns an error if others can reach a listener without TLS. ListenRules look at the
+// CheckLoopback returns an error if others can reach a listener without TLS. CheckListen looks at the
 // text of the address, and a name may lead elsewhere.
 func CheckLoopback(ln net.Listener) error {
 	if at, ok := ln.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {

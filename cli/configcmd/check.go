@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docket-export/docket/cli/internal/command"
-	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/cli/tapcmd"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter"
@@ -112,7 +111,7 @@ warnings, the memory, the result of each sink, and the effects of a reload.`,
 			}
 		}
 		if *toConnect && r.OK {
-			r.Sinks = connectSinks(cmd.Context(), terminal.NewConsole(cmd.ErrOrStderr()), cfg)
+			r.Sinks = connectSinks(cmd.Context(), cfg)
 		}
 		return r.write(cmd.OutOrStdout(), try.output.Value)
 	}

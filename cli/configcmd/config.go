@@ -26,8 +26,8 @@ in. The output is a valid configuration file. For a shorter one to start with,
 run docket init.
 
 --schema prints the JSON Schema (2020-12) of configuration files. With it an
-editor completes and explains keys, and marks most of the mistakes that check
-finds.`,
+editor completes and explains keys, and marks unknown keys and values of the
+wrong type.`,
 		Example: `  docket config -f docket.yaml     the file with its defaults
   docket config                    the built-in configuration
   docket config --schema > docket.schema.json`,

@@ -4,13 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/sinks"
 )
@@ -20,42 +17,15 @@ import (
 const connectTimeout = 15 * time.Second
 
 // connectSinks tries every sink of cfg, all at the same time, and returns what came of
-// it, in the order of the file. The console shows which are still being tried.
-func connectSinks(ctx context.Context, console *terminal.Console, cfg *exporter.Config) []sinkTrial {
+// it, in the order of the file.
+func connectSinks(ctx context.Context, cfg *exporter.Config) []sinkTrial {
 	results := make([]sinkTrial, len(cfg.Sinks))
-	waiting := &waitingSinks{names: make(map[string]bool)}
-	for _, s := range cfg.Sinks {
-		waiting.names[s.Name] = true
-	}
-	defer console.Follow(func() terminal.Work { return waiting.work(len(results)) })()
 	var trials sync.WaitGroup
 	for i, s := range cfg.Sinks {
-		trials.Go(func() {
-			results[i] = connect(ctx, s)
-			waiting.done(s.Name)
-		})
+		trials.Go(func() { results[i] = connect(ctx, s) })
 	}
 	trials.Wait()
 	return results
-}
-
-// waitingSinks are those that have not answered yet.
-type waitingSinks struct {
-	mu    sync.Mutex
-	names map[string]bool // guarded by mu
-}
-
-func (w *waitingSinks) done(name string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.names, name)
-}
-
-func (w *waitingSinks) work(all int) terminal.Work {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	names := strings.Join(slices.Sorted(maps.Keys(w.names)), ", ")
-	return terminal.Work{What: "testing the sinks", Done: int64(all - len(w.names)), Total: int64(all), Noun: "sink", Note: "waiting for " + names}
 }
 
 // connect tries one sink and returns what to say about it.

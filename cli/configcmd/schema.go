@@ -5,19 +5,18 @@ import (
 	"io"
 
 	"github.com/docket-export/docket/cli/tapcmd"
-	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/docs"
 	"github.com/docket-export/docket/exporter"
 )
 
 // Schema returns the JSON Schema of configuration files of both kinds.
-func Schema(kinds exporter.Kinds) config.Shape {
-	return config.Shape{
+func Schema(kinds exporter.Kinds) map[string]any {
+	return map[string]any{
 		"$schema": "https://json-schema.org/draft/2020-12/schema",
 		"title":   "Configuration of docket",
 		"type":    "object",
-		"if": config.Shape{
-			"properties": config.Shape{"kind": config.Shape{"const": "Tap"}},
+		"if": map[string]any{
+			"properties": map[string]any{"kind": map[string]any{"const": "Tap"}},
 			"required":   []any{"kind"},
 		},
 		"then": tapcmd.Schema(describeBy(docs.Tap)),

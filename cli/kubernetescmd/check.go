@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,61 +21,22 @@ const (
 	volumeDir = "/var/lib/docket"
 )
 
-// Names that the API server takes: labels of containers and volumes, and names of objects.
-var (
-	label  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-	object = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-)
-
-// check reports flags that make a pod which the API server refuses, or which cannot start.
+// check reports flags that make a pod in which docket cannot start. What else is wrong with names
+// and mounts, the API server says.
 func (o *options) check() error {
 	switch {
 	case o.shutdownDelay < 0:
 		return errors.New("--shutdown-delay must not be negative")
 	case o.image == "":
 		return errors.New("--image must not be empty")
-	case o.fsGroup < 1 || o.fsGroup > 1<<31-1:
-		return errors.New("--fs-group must be from 1 to 2147483647")
 	case o.engine == containerName:
 		return fmt.Errorf("--engine must not be %s: docket's own container has this name", containerName)
 	}
-	for _, name := range []struct{ flag, value string }{{"--config-map", o.configMap}, {"--name", o.name}, {"--volume claim=", o.claim}} {
-		if name.value != "" && !object.MatchString(name.value) || len(name.value) > 253 {
-			return fmt.Errorf("%s: %q is not a valid object name: use lower-case letters, digits, dots and dashes", name.flag, name.value)
-		}
-	}
-	if o.engine != "" && !label.MatchString(o.engine) {
-		return fmt.Errorf("--engine: %q is not a valid container name: use lower-case letters, digits and -", o.engine)
-	}
-	return o.checkMounts()
-}
-
-// checkMounts reports volumes of --secret and --mount that the pod cannot have beside its own.
-func (o *options) checkMounts() error {
-	volumes := map[string]string{configVolume: "the configuration", socketVolume: "the socket", queueVolume: "the queue"}
-	taken := map[string]string{configDir: "the configuration", socketDir: "the socket", volumeDir: "the queue"}
-	for _, list := range []struct {
-		flag string
-		dirs map[string]string
-		name func(string) string
-	}{
-		{"--secret", o.secrets, secretVolumeName},
-		{"--mount", o.mounts, func(volume string) string { return volume }},
-	} {
-		for _, given := range slices.Sorted(maps.Keys(list.dirs)) {
-			flag, name, dir := list.flag+" "+given, list.name(given), path.Clean(list.dirs[given])
-			if !label.MatchString(name) || list.flag == "--secret" && !object.MatchString(given) {
-				return fmt.Errorf("%s: %q is not a valid volume name: use lower-case letters, digits and -, at most 63 characters", flag, name)
+	for _, dir := range slices.Concat(slices.Collect(maps.Values(o.secrets)), slices.Collect(maps.Values(o.mounts))) {
+		for _, own := range []string{configDir, socketDir, volumeDir} {
+			if below(dir, own) || below(own, dir) {
+				return fmt.Errorf("%s overlaps %s, a directory of docket's own: choose another directory, such as /etc/docket-siem", dir, own)
 			}
-			if other, is := volumes[name]; is {
-				return fmt.Errorf("%s: %s already uses the volume %s", flag, other, name)
-			}
-			for _, at := range slices.Sorted(maps.Keys(taken)) {
-				if below(dir, at) || below(at, dir) {
-					return fmt.Errorf("%s: %s overlaps %s, the directory of %s: choose another directory, such as /etc/docket-siem", flag, dir, at, taken[at])
-				}
-			}
-			volumes[name], taken[dir] = flag, flag
 		}
 	}
 	return nil

@@ -2,10 +2,11 @@ package kubernetescmd
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -45,23 +46,15 @@ func sidecar(t *testing.T, text string, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// podOf is what the command writes as JSON.
-func podOf(t *testing.T, text string, args ...string) (p pod) {
+// written is what the command writes.
+func written(t *testing.T, text string, args ...string) string {
 	t.Helper()
-	out, err := sidecar(t, text, append(args, "-o", "json")...)
+	out, err := sidecar(t, text, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := json.NewDecoder(strings.NewReader(out))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&p); err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return out
 }
-
-// docketOf is docket's container in p.
-func docketOf(p pod) container { return append(p.InitContainers, p.Containers...)[0] }
 
 // edited is the usual configuration with another text in place of one.
 func edited(t *testing.T, old, text string) string {
@@ -98,28 +91,12 @@ func TestWritten(t *testing.T) {
 
 // YAML and JSON say the same.
 func TestForms(t *testing.T) {
-	text, err := sidecar(t, usual)
-	if err != nil {
+	var fromYAML, fromJSON any
+	if err := errors.Join(yaml.Unmarshal([]byte(written(t, usual)), &fromYAML), yaml.Unmarshal([]byte(written(t, usual, "-o", "json")), &fromJSON)); err != nil {
 		t.Fatal(err)
 	}
-	var fromYAML any
-	if err := yaml.Unmarshal([]byte(text), &fromYAML); err != nil {
-		t.Fatal(err)
-	}
-	got, err := json.Marshal(fromYAML)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := sidecar(t, usual, "-o", "json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var fromJSON any
-	if err := json.Unmarshal([]byte(out), &fromJSON); err != nil {
-		t.Fatal(err)
-	}
-	if want, _ := json.Marshal(fromJSON); !bytes.Equal(got, want) {
-		t.Errorf("YAML has\n%s\nand JSON\n%s", got, want)
+	if !reflect.DeepEqual(fromYAML, fromJSON) {
+		t.Errorf("YAML has\n%v\nand JSON\n%v", fromYAML, fromJSON)
 	}
 }
 
@@ -141,10 +118,8 @@ func TestVolumeSize(t *testing.T) {
 		"export by its files":                         {export("retain: {maxFiles: 3}, rotate: {maxBytes: 8Mi}"), "1448Mi"},
 		"export of files shorter than a batch":        {export("retain: {maxFiles: 3}, rotate: {maxBytes: 1Mi}"), "1428Mi"},
 	} {
-		for _, v := range podOf(t, test.text).Volumes {
-			if v.Name == queueVolume && v.EmptyDir.SizeLimit != test.want {
-				t.Errorf("%s: got %s, want %s", name, v.EmptyDir.SizeLimit, test.want)
-			}
+		if got := written(t, test.text); !strings.Contains(got, "  emptyDir:\n    sizeLimit: "+test.want+"\n") {
+			t.Errorf("%s: want a volume of %s in\n%s", name, test.want, got)
 		}
 	}
 }
@@ -159,19 +134,13 @@ func TestGracePeriod(t *testing.T) {
 		"not whole ones": {"1500ms", "2300ms", 14, 3},
 	} {
 		text := edited(t, "drainTimeout: 20s", "drainTimeout: "+test.drain)
-		p := podOf(t, text, "--shutdown-delay", test.delay, "--plain")
-		if p.GracePeriod != test.want {
-			t.Errorf("%s: got %d s, want %d", name, p.GracePeriod, test.want)
+		grace, sleep := fmt.Sprintf("terminationGracePeriodSeconds: %d\n", test.want), fmt.Sprintf("sleep:\n        seconds: %d\n", test.sleep)
+		plain := written(t, text, "--shutdown-delay", test.delay, "--plain")
+		if !strings.Contains(plain, grace) || strings.Contains(plain, sleep) != (test.sleep > 0) {
+			t.Errorf("%s: want %d s, and a sleep of %d s, in\n%s", name, test.want, test.sleep, plain)
 		}
-		var slept int64
-		if l := docketOf(p).Lifecycle; l != nil {
-			slept = l.PreStop.Sleep.Seconds
-		}
-		if slept != test.sleep {
-			t.Errorf("%s: an ordinary container sleeps %d s, want %d", name, slept, test.sleep)
-		}
-		if native := podOf(t, text, "--shutdown-delay", test.delay); native.GracePeriod != test.want || docketOf(native).Lifecycle != nil {
-			t.Errorf("%s: got %+v, want that a native sidecar has %d s and does not sleep", name, native, test.want)
+		if native := written(t, text, "--shutdown-delay", test.delay); !strings.Contains(native, grace) || strings.Contains(native, "sleep:") {
+			t.Errorf("%s: want %d s and no sleep of a native sidecar in\n%s", name, test.want, native)
 		}
 	}
 }
@@ -186,27 +155,24 @@ func TestContainer(t *testing.T) {
 `
 	text := edited(t, "sources:\n- name: engine\n  unix: {path: /run/docket/docket.sock}\n", remote)
 	text = strings.Replace(text, `metrics: {address: ":9465"}`+"\n", "limits: {maxRecordBytes: 16Mi}\n", 1)
-	p := podOf(t, text, "--secret", "docket.tls=/etc/docket-tls")
-	c := docketOf(p)
-	if len(c.Ports) != 1 || c.Ports[0].ContainerPort != 9467 {
-		t.Errorf("ports: got %v, want that of the source that others connect to", c.Ports)
+	got := written(t, text, "--secret", "docket.tls=/etc/docket-tls", "--image", "12:34")
+	for _, want := range []string{
+		"  ports:\n  - containerPort: 9467\n  startupProbe:", "image: \"12:34\"\n",
+		"- name: docket-secret-docket-tls\n  secret:\n    secretName: docket.tls\n    defaultMode: 288\n",
+		"- name: docket-config\n    mountPath: /etc/docket\n    readOnly: true\n  - name: docket-queue\n    mountPath: /var/lib/docket\n  - name: docket-secret-docket-tls\n    mountPath: /etc/docket-tls\n    readOnly: true\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got\n%s\nwant in it\n%s", got, want)
+		}
 	}
-	if len(p.Volumes) != 3 || len(c.VolumeMounts) != 3 {
-		t.Errorf("got %+v and %+v, want configuration, queue and Secret, and no directory of a socket", p.Volumes, c.VolumeMounts)
-	}
-	if secret := p.Volumes[len(p.Volumes)-1]; secret.Name != "docket-secret-docket-tls" || secret.Secret.SecretName != "docket.tls" {
-		t.Errorf("got %+v, want the Secret docket.tls in a volume whose name has no dot", secret)
-	}
-	small := docketOf(podOf(t, usual)).Resources
-	if small.Limits.Memory != "64Mi" || small.Requests.Memory != "64Mi" {
-		t.Errorf("memory: got %+v, want 64Mi, the 45Mi of docket check and two probes", small)
+	if strings.Contains(got, "docket-socket") || strings.Contains(got, "readinessProbe") {
+		t.Errorf("got\n%s\nwant no directory of a socket, and no probe that counts for the whole pod", got)
 	}
 	var limit config.Size
-	if err := limit.UnmarshalText([]byte(c.Resources.Limits.Memory)); err != nil || limit < 500<<20 {
-		t.Errorf("memory with records of 16Mi: got %s, %v, want what their buffers take", c.Resources.Limits.Memory, err)
-	}
-	if c.ReadinessProbe != nil {
-		t.Error("there is a readiness probe, which counts for the whole pod")
+	_, rest, _ := strings.Cut(got, "limits:\n      memory: ")
+	text, _, _ = strings.Cut(rest, "\n")
+	if err := limit.UnmarshalText([]byte(text)); err != nil || limit < 500<<20 {
+		t.Errorf("memory with records of 16Mi: got %s, %v, want what their buffers take", text, err)
 	}
 }
 
@@ -244,28 +210,16 @@ func TestRefused(t *testing.T) {
 		args []string
 		want string
 	}{
-		"medium":                         {[]string{"--volume", "Memory"}, "must be one of"},
-		"claim without a name":           {[]string{"--volume", "claim="}, "must be one of"},
-		"claim of no name":               {[]string{"--volume", "claim=A_b"}, `--volume claim=: "A_b" is not a valid object name`},
-		"mount without a path":           {[]string{"--mount", "violations"}, "must be NAME=DIRECTORY"},
-		"secret of no directory":         {[]string{"--secret", "token=etc"}, "must be NAME=DIRECTORY"},
-		"engine that is early":           {[]string{"--shutdown-delay=-5s"}, "--shutdown-delay must not be negative"},
-		"no image":                       {[]string{"--image", ""}, "--image must not be empty"},
-		"group of nobody":                {[]string{"--fs-group", "-1"}, "--fs-group must be from 1"},
-		"group beyond the API's":         {[]string{"--fs-group", "2147483648"}, "--fs-group must be from 1"},
-		"engine that is docket":          {[]string{"--engine", "docket"}, "--engine must not be docket"},
-		"engine of no name":              {[]string{"--engine", "Manager"}, `--engine: "Manager" is not a valid container name`},
-		"ConfigMap of no name":           {[]string{"--config-map", "a b"}, `--config-map: "a b" is not a valid object name`},
-		"Deployment of no name":          {[]string{"--name", "-a"}, `--name: "-a" is not a valid object name`},
-		"secret of no name":              {[]string{"--secret", "A_b=/x"}, "is not a valid volume name"},
-		"secret of too long a name":      {[]string{"--secret", strings.Repeat("a", 50) + "=/x"}, "is not a valid volume name"},
-		"secret over the volume":         {[]string{"--secret", "token=/var/lib/docket"}, "--secret token: /var/lib/docket overlaps /var/lib/docket, the directory of the queue"},
-		"secret over the queue":          {[]string{"--secret", "token=/var/lib/docket/queue"}, "overlaps /var/lib/docket, the directory of the queue"},
-		"secret in the configuration":    {[]string{"--secret", "token=/etc/docket/siem/"}, "--secret token: /etc/docket/siem overlaps /etc/docket, the directory of the configuration"},
-		"volume over everything":         {[]string{"--mount", "all=/"}, "overlaps /etc/docket"},
-		"two volumes at one place":       {[]string{"--mount", "a=/x", "--secret", "b=/x"}, "--mount a: /x overlaps /x, the directory of --secret b"},
-		"two secrets with one name":      {[]string{"--secret", "a.b=/x", "--secret", "a-b=/y"}, "--secret a-b already uses the volume docket-secret-a-b"},
-		"volume that is there by itself": {[]string{"--mount", "docket-queue=/x"}, "--mount docket-queue: the queue already uses the volume docket-queue"},
+		"medium":                      {[]string{"--volume", "Memory"}, "must be one of"},
+		"claim without a name":        {[]string{"--volume", "claim="}, "must be one of"},
+		"mount without a path":        {[]string{"--mount", "violations"}, "must be NAME=DIRECTORY"},
+		"secret of no directory":      {[]string{"--secret", "token=etc"}, "must be NAME=DIRECTORY"},
+		"engine that is early":        {[]string{"--shutdown-delay=-5s"}, "--shutdown-delay must not be negative"},
+		"no image":                    {[]string{"--image", ""}, "--image must not be empty"},
+		"engine that is docket":       {[]string{"--engine", "docket"}, "--engine must not be docket"},
+		"secret over the queue":       {[]string{"--secret", "token=/var/lib/docket/queue"}, "overlaps /var/lib/docket, a directory of docket's own"},
+		"secret in the configuration": {[]string{"--secret", "token=/etc/docket/siem/"}, "overlaps /etc/docket, a directory of docket's own"},
+		"volume over everything":      {[]string{"--mount", "all=/"}, "overlaps /etc/docket"},
 	} {
 		if out, err := sidecar(t, usual, test.args...); err == nil || !strings.Contains(err.Error(), test.want) || out != "" {
 			t.Errorf("%s: got %q, %v, want %q", name, out, err, test.want)

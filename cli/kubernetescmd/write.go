@@ -1,7 +1,6 @@
 package kubernetescmd
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -16,24 +15,19 @@ import (
 
 // write writes what a pod needs for cfg, in the form that -o names.
 func write(w io.Writer, cfg *exporter.Config, o *options, form string) error {
-	p := build(cfg, o)
+	text := podText(cfg, o)
 	switch form {
 	case "json":
-		return terminal.WriteJSON(w, p)
+		var pod any
+		if err := yaml.Unmarshal([]byte(text), &pod); err != nil {
+			return err
+		}
+		return terminal.WriteJSON(w, pod)
 	case "patch":
-		return writeYAML(w, head(cfg, o), patchOf(p, o))
+		text = patchText(text, o)
 	}
-	return writeYAML(w, head(cfg, o), p)
-}
-
-// patchOf is a patch of a Deployment whose pods get p.
-func patchOf(p pod, o *options) deployment {
-	d := deployment{APIVersion: "apps/v1", Kind: "Deployment", Metadata: metadata{o.name}, Spec: deploymentSpec{Template: podTemplate{p}}}
-	if o.claim != "" { // which one pod has at a time
-		one := 1
-		d.Spec.Replicas, d.Spec.Strategy = &one, &strategy{rollingUpdate{MaxSurge: 0, MaxUnavailable: 1}}
-	}
-	return d
+	_, err := io.WriteString(w, head(cfg, o)+text)
+	return err
 }
 
 // outlives says of each kind of volume what a queue on it survives.
@@ -73,40 +67,4 @@ func head(cfg *exporter.Config, o *options) string {
 		say("The engine may start before docket.")
 	}
 	return b.String()
-}
-
-// writeYAML goes by the tags for JSON, which is YAML.
-func writeYAML(w io.Writer, head string, v any) error {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	var n yaml.Node
-	if err := yaml.Unmarshal(text, &n); err != nil {
-		return err
-	}
-	restyle(&n)
-	if _, err := io.WriteString(w, head); err != nil {
-		return err
-	}
-	e := yaml.NewEncoder(w)
-	e.SetIndent(2)
-	e.CompactSeqIndent()
-	if err := e.Encode(&n); err != nil {
-		return err
-	}
-	return e.Close()
-}
-
-// restyle writes n in lines, and lists of texts in braces.
-func restyle(n *yaml.Node) {
-	n.Style = 0
-	scalars := n.Kind == yaml.SequenceNode
-	for _, c := range n.Content {
-		restyle(c)
-		scalars = scalars && c.Kind == yaml.ScalarNode
-	}
-	if scalars {
-		n.Style = yaml.FlowStyle
-	}
 }

@@ -24,9 +24,6 @@ import (
 // timeout bounds one probe. docket answers from memory; the kubelet has a bound of its own.
 const timeout = 5 * time.Second
 
-// readTimeout bounds the reading of the configuration file.
-const readTimeout = 2 * time.Second
-
 // question is what a probe asks for.
 type question struct {
 	path  string
@@ -123,50 +120,24 @@ func (w *whereabouts) client(ctx context.Context) (*adminclient.Client, error) {
 	if w.Data != "" {
 		return nil, errors.New("--file and --data exclude each other: the file names its own directories")
 	}
-	p := w.read()
-	if p.err != nil && w.queue != "" {
+	// A pipe would hold the probe up.
+	text, err := command.ReadConfigAgain(w.File)
+	if err != nil && w.queue != "" {
 		return adminclient.ForQueue(w.queue), nil
 	}
-	if p.err != nil {
-		return nil, &command.ConfigError{Err: fmt.Errorf("%w: give the directory of the queue with --queue", p.err)}
+	if err != nil {
+		return nil, &command.ConfigError{Err: fmt.Errorf("%w: give the directory of the queue with --queue", err)}
 	}
-	if !p.ok && w.queue == "" {
+	directory, admin, ok := exporter.Whereabouts(text)
+	if !ok && w.queue == "" {
 		err := errors.New("no admin.address either")
-		if p.admin.Address != "" {
-			docket := adminclient.ForAddress(p.admin.Address)
+		if admin.Address != "" {
+			docket := adminclient.ForAddress(admin.Address)
 			if err = docket.Reach(ctx); err == nil {
 				return docket, nil
 			}
 		}
 		return nil, command.Misconfigured("%s: no readable queue.directory: give the directory with --queue (%w)", w.File, err)
 	}
-	return adminclient.ForEither(cmp.Or(w.queue, p.directory), p.admin.Address), nil
-}
-
-// place is what a configuration file says of where docket is.
-type place struct {
-	directory string
-	admin     exporter.AdminConfig
-	ok        bool
-	err       error
-}
-
-// read reads the file for as long as a probe may take: a pipe, a disk that hangs and lists
-// that are nested without end must not hold it up.
-func (w *whereabouts) read() place {
-	found := make(chan place, 1)
-	go func() { // ends with the process, when it is late
-		var p place
-		var text []byte
-		if text, p.err = command.ReadConfig(w.File); p.err == nil {
-			p.directory, p.admin, p.ok = exporter.Whereabouts(text)
-		}
-		found <- p
-	}()
-	select {
-	case p := <-found:
-		return p
-	case <-time.After(readTimeout):
-		return place{err: fmt.Errorf("docket: read configuration: %s took longer than %s to read", w.File, readTimeout)}
-	}
+	return adminclient.ForEither(cmp.Or(w.queue, directory), admin.Address), nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/docket-export/docket/client"
@@ -129,44 +130,34 @@ func Load(text []byte) (*Config, config.Problems) {
 	return &c, nil
 }
 
-// validate checks everything but the head. withAddress says that the address of docket was
-// given, be it empty: nobody records nothing by mistake.
+// validate checks everything. withAddress says that the address of docket was given, be it
+// empty: nobody records nothing by mistake.
 func (c *Config) validate(withAddress bool) config.Problems {
-	p := config.Check(c)
+	var p config.Problems
+	p.Check("apiVersion", config.Choice(c.APIVersion, apiVersion))
+	p.Check("kind", config.Choice(c.Kind, kind))
+	p.Check("listen", config.Required(c.Listen, "is required: host:port where the API server connects, such as :8443"), config.HostPort(c.Listen))
+	p.Check("tlsDir", config.Required(c.TLSDir, "is required: the directory with tls.crt and tls.key, such as /certs"))
+	p.Check("upstream.url", tap.CheckUpstream(c.Upstream.URL))
+	p.Refuse(c.Upstream.CAFile != "" && strings.HasPrefix(c.Upstream.URL, "http:"), "upstream.caFile", "must be left out: an engine that is reached with http:// shows no certificate")
+	p.Refuse(len(c.Decisions) == 0, "decisions", "needs at least one of deny, warn, error and allow")
+	p = append(p, config.Each("decisions", c.Decisions, func(d decision.Decision) error { _, err := webhook.ParseDecisions(string(d)); return err })...)
+	p = append(p, config.Each("include", c.Include, func(c decision.Content) error { _, err := webhook.ParseInclude(cmp.Or(string(c), " ")); return err })...)
+	if c.Preset != "" {
+		_, err := webhook.ParsePreset(c.Preset)
+		p.Check("preset", err)
+	}
+	p.Check("shutdownDelay", config.NotNegative(c.ShutdownDelay))
+	if c.Metrics.Address != "" {
+		p.Check("metrics.address", config.HostPort(c.Metrics.Address))
+	}
 	return append(p, c.Docket.validate(withAddress).In("docket")...)
 }
 
-// Rules implements config.Ruled.
-func (c *Config) Rules() []config.Rule {
-	return []config.Rule{
-		config.OneOf("apiVersion", apiVersion),
-		config.OneOf("kind", kind),
-		config.Required("listen", "is required: host:port where the API server connects, such as :8443"),
-		config.Text("listen", config.HostPort, config.HostPortShape),
-		config.Required("tlsDir", "is required: the directory with tls.crt and tls.key, such as /certs"),
-		config.Required("decisions", "needs at least one of deny, warn, error and allow"),
-		config.Each("decisions", func(d string) error { _, err := webhook.ParseDecisions(d); return err }, "deny|warn|error|allow"),
-		config.Each("include", func(c string) error { _, err := webhook.ParseInclude(cmp.Or(c, " ")); return err }, "object|oldObject|patch"),
-		config.Text("preset", func(p string) error { _, err := webhook.ParsePreset(p); return err }, config.Matching(config.AnyCase("gatekeeper", "kyverno", "validatingadmissionpolicy"))),
-		config.NotNegative("shutdownDelay"),
-	}
-}
-
-// Rules implements config.Ruled.
-func (UpstreamConfig) Rules() []config.Rule {
-	return []config.Rule{
-		config.Required("url", tap.CheckUpstream("").Error()),
-		config.Text("url", tap.CheckUpstream, config.Matching(`[hH][tT][tT][pP]([sS]://([^/?#:@\[\]]+|\[[^\]/]+\])|://(localhost|127\.[0-9.]+|\[::1\]))(:[0-9]*)?/*`)),
-		config.Forbidden("caFile", "must be left out: an engine that is reached with http:// shows no certificate").When(config.Begins("url", "http:")),
-	}
-}
-
-// Rules implements config.Ruled.
-func (MetricsConfig) Rules() []config.Rule {
-	return []config.Rule{config.Text("address", config.HostPort, config.HostPortShape)}
-}
-
 func (d *DocketConfig) validate(withAddress bool) (p config.Problems) {
+	p.Check("timeout", config.Positive(d.Timeout))
+	p.Check("mode", config.Choice(d.Mode, client.Batch, client.Blocking, client.BlockingStrict))
+	p = append(p, d.TLS.Validate().In("tls")...)
 	switch {
 	case !withAddress:
 		p.Addf("address", "is required: such as unix:///run/docket/docket.sock; '' records nothing")
@@ -189,15 +180,6 @@ func (d *DocketConfig) validate(withAddress bool) (p config.Problems) {
 		}
 	}
 	return p
-}
-
-// Rules implements config.Ruled.
-func (DocketConfig) Rules() []config.Rule {
-	return []config.Rule{
-		config.Present("address"),
-		config.Positive("timeout"),
-		config.OneOf("mode", client.Batch, client.Blocking, client.BlockingStrict),
-	}
 }
 
 // client is the configuration of the client of the exporter.
@@ -270,7 +252,7 @@ func (c *Config) MemoryCeiling() int64 {
 
 // Schema returns the shape of the configuration files that Load accepts. describe returns
 // the description of a path such as "upstream.url", or "" without one.
-func Schema(describe func(path string) string) config.Shape {
+func Schema(describe func(path string) string) map[string]any {
 	c := defaultConfig()
 	c.APIVersion, c.Kind = "", ""
 	return config.Schema(&c, "", describe)

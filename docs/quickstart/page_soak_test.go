@@ -1,6 +1,6 @@
 //go:build soak && unix
 
-// Package quickstart follows docs/quickstart.md and the quick start of the README.
+// Package quickstart follows docs/quickstart.md.
 package quickstart
 
 import (
@@ -102,13 +102,4 @@ func TestQuickstart(t *testing.T) {
 		}
 	})
 	follow(t, d, document.Read(t, "quickstart.md").Steps())
-}
-
-// The README is run with its own configuration, but for the port of the status: another
-// docket may have that.
-func TestReadme(t *testing.T) {
-	keepCaches(t)
-	d := desk.New(t, "git clone https://github.com/docket-export/docket.git", tree(t),
-		"docket run\n", "docket config | sed 's/9464/"+freePort(t)+"/' > own.yaml\ndocket run -f own.yaml\n")
-	follow(t, d, document.Read(t, "../README.md").Steps())
 }

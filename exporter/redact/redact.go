@@ -54,7 +54,7 @@ func Validate(rules []Rule) config.Problems {
 	pointers := 0
 	for i, r := range rules {
 		at := fmt.Sprintf("[%d]", i)
-		p = append(p, config.Check(r).In(at)...)
+		p = append(p, r.validate().In(at)...)
 		if r.Pointer == "" {
 			continue
 		}
@@ -70,23 +70,27 @@ func Validate(rules []Rule) config.Problems {
 	return p
 }
 
-// Rules implements config.Ruled.
-func (Rule) Rules() []config.Rule {
-	pointer, preset := config.Set("pointer"), config.Set("preset")
-	pointerOnly := []config.Cond{pointer, preset.Not()}
-	presetOnly := []config.Cond{preset, pointer.Not()}
-	return []config.Rule{
-		config.Required("pointer", "is required, such as /request/object/data/*; or preset: "+KubernetesSecrets).When(preset.Not()),
-		config.Forbidden("preset", "must not be set beside pointer: write two rules").When(pointer),
-		config.OneOf("preset", KubernetesSecrets).When(presetOnly...),
-		config.Forbidden("action", "is only for a pointer: a preset has its own action").When(presetOnly...),
-		config.Text("pointer", checkPointer, config.Matching("(/([^~]|~[01])*)")),
-		config.OneOf("action", Remove, Replace, HMACSHA256).When(pointerOnly...),
-		config.Required("with", "is required for Replace: the text to put in place of the value").When(append(pointerOnly, config.Is("action", Replace))...),
-		config.Required("keyFile", "is required for HMAC-SHA256: the file with the key").When(append(pointerOnly, config.Is("action", HMACSHA256))...),
-		config.Forbidden("with", "is only for action Replace").When(config.Is("action", Replace).Not()),
-		config.Forbidden("keyFile", "is only for action HMAC-SHA256").When(config.Is("action", HMACSHA256).Not()),
+func (r Rule) validate() config.Problems {
+	var p config.Problems
+	switch {
+	case r.Pointer == "" && r.Preset == "":
+		p.Addf("pointer", "is required, such as /request/object/data/*; or preset: "+KubernetesSecrets)
+	case r.Pointer != "" && r.Preset != "":
+		p.Addf("preset", "must not be set beside pointer: write two rules")
+	case r.Preset != "":
+		p.Check("preset", config.Choice(r.Preset, KubernetesSecrets))
+		p.Refuse(r.Action != "", "action", "is only for a pointer: a preset has its own action")
+	default:
+		p.Check("action", config.Choice(r.Action, Remove, Replace, HMACSHA256))
+		p.Refuse(r.Action == Replace && r.With == "", "with", "is required for Replace: the text to put in place of the value")
+		p.Refuse(r.Action == HMACSHA256 && r.KeyFile == "", "keyFile", "is required for HMAC-SHA256: the file with the key")
 	}
+	if r.Pointer != "" {
+		p.Check("pointer", checkPointer(r.Pointer))
+	}
+	p.Refuse(r.With != "" && r.Action != Replace, "with", "is only for action Replace")
+	p.Refuse(r.KeyFile != "" && r.Action != HMACSHA256, "keyFile", "is only for action HMAC-SHA256")
+	return p
 }
 
 func checkPointer(pointer string) error {

@@ -114,47 +114,37 @@ func (c *Config) Replayable() error {
 
 // Validate implements sinks.Config.
 func (c *Config) Validate() config.Problems {
-	return config.Check(c)
-}
-
-// Rules implements config.Ruled.
-func (c *Config) Rules() []config.Rule {
-	return []config.Rule{
-		config.Required("directory", "is required: the directory to write the files to"),
-		config.Text("mode", checkMode(0o600, "must let its owner read and write, such as 0640"), config.Matching("0*[67][0-7][0145]")),
-		config.Text("directoryMode", checkMode(0o700, "must let its owner read, write and enter, such as 0750"), config.Matching("0*7[0-7][0145]")),
-		config.OneOf("compress", None, Gzip, Zstd),
+	var p config.Problems
+	p.Check("directory", config.Required(c.Directory, "is required: the directory to write the files to"))
+	p.Check("mode", checkMode(c.Mode, 0o600, "must let its owner read and write, such as 0640"))
+	p.Check("directoryMode", checkMode(c.DirectoryMode, 0o700, "must let its owner read, write and enter, such as 0750"))
+	p.Check("compress", config.Choice(c.Compress, None, Gzip, Zstd))
+	p.Check("rotate.maxBytes", config.NotNegative(c.Rotate.MaxBytes))
+	p.Check("rotate.maxAge", config.NotNegative(c.Rotate.MaxAge))
+	p.Check("retain.maxAge", config.NotNegative(c.Retain.MaxAge))
+	p.Check("retain.maxFiles", config.NotNegative(c.Retain.MaxFiles))
+	p.Check("retain.maxTotalBytes", config.NotNegative(c.Retain.MaxTotalBytes))
+	if c.Signature != nil {
+		p.Check("signature.keyFile", config.Required(c.Signature.KeyFile, "is required: an Ed25519 private key, made by docket keygen"))
 	}
+	return p
 }
 
-// checkMode refuses a mode that lacks some of the owner's bits, and says why.
-func checkMode(needs fs.FileMode, why string) func(string) error {
-	return func(text string) error {
-		switch mode, err := config.ParseMode(text); {
-		case err != nil:
-			return err
-		case mode&needs != needs:
-			return errors.New(why)
-		case mode&0o002 != 0:
-			return errors.New("must not let everybody write: anybody could change the export, and it would prove nothing")
-		}
+// checkMode refuses a mode that lacks some of the owner's bits, and says why. An empty one is the
+// default.
+func checkMode(text string, needs fs.FileMode, why string) error {
+	if text == "" {
 		return nil
 	}
-}
-
-// Rules implements config.Ruled.
-func (Rotate) Rules() []config.Rule {
-	return []config.Rule{config.NotNegative("maxBytes"), config.NotNegative("maxAge")}
-}
-
-// Rules implements config.Ruled.
-func (Retain) Rules() []config.Rule {
-	return []config.Rule{config.NotNegative("maxAge"), config.NotNegative("maxFiles"), config.NotNegative("maxTotalBytes")}
-}
-
-// Rules implements config.Ruled.
-func (Signature) Rules() []config.Rule {
-	return []config.Rule{config.Required("keyFile", "is required: an Ed25519 private key, made by docket keygen")}
+	switch mode, err := config.ParseMode(text); {
+	case err != nil:
+		return err
+	case mode&needs != needs:
+		return errors.New(why)
+	case mode&0o002 != 0:
+		return errors.New("must not let everybody write: anybody could change the export, and it would prove nothing")
+	}
+	return nil
 }
 
 // Open makes the directory where it is missing, takes its lock, and recovers

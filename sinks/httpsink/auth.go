@@ -3,7 +3,6 @@ package httpsink
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"net/http"
 	"net/textproto"
 	"strings"
@@ -21,18 +20,12 @@ type Basic struct {
 	PasswordFile config.SecretFile `yaml:"passwordFile"`
 }
 
-// Rules implements config.Ruled.
-func (Basic) Rules() []config.Rule {
-	return []config.Rule{
-		config.Required("username", "is required"),
-		config.Text("username", func(name string) error {
-			if strings.Contains(name, ":") {
-				return errors.New("must not contain a colon: the colon would end the name")
-			}
-			return nil
-		}, config.Shape{"pattern": "^[^:]*$"}),
-		config.Required("passwordFile", "is required"),
-	}
+func (b *Basic) validate() config.Problems {
+	var p config.Problems
+	p.Check("username", config.Required(b.Username, "is required"))
+	p.Refuse(strings.Contains(b.Username, ":"), "username", "must not contain a colon: the colon would end the name")
+	p.Check("passwordFile", config.Required(b.PasswordFile, "is required"))
+	return p
 }
 
 // authKinds lists the keys that set the Authorization header.

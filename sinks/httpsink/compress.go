@@ -3,6 +3,7 @@ package httpsink
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -27,19 +28,22 @@ const maxZstdLevel = 22
 // and some as if its records were at fault.
 var withoutZstd = []string{"splunkHEC", "elasticsearchBulk", "loki"}
 
-func (c *Config) compressionRules() []config.Rule {
-	level := func(compression string, highest int) config.Rule {
-		return config.Between("compressionLevel", 0, highest).When(config.Is("compression", compression)).
-			Says(fmt.Sprintf("must be between 1 and %d for %s, or 0 for its default", highest, compression))
+func (c *Config) validateCompression(p *config.Problems) {
+	level := func(highest int) {
+		p.Refuse(c.CompressionLevel < 0 || c.CompressionLevel > highest, "compressionLevel",
+			"must be between 1 and %d for %s, or 0 for its default", highest, c.Compression)
 	}
-	return []config.Rule{
-		config.OneOf("compression", compressNone, compressGzip, compressZstd),
-		config.OneOf("compression", compressNone, compressGzip).When(config.Is("encoding", withoutZstd...)).
-			Says("must be none or gzip with encoding: " + c.Encoding + ", whose receivers do not read zstd"),
-		config.Forbidden("compressionLevel", "has no effect without compression: set compression to gzip or zstd").
-			When(config.Is("compression", compressNone)),
-		level(compressGzip, gzip.BestCompression),
-		level(compressZstd, maxZstdLevel),
+	switch c.Compression {
+	case compressNone:
+		p.Refuse(c.CompressionLevel != 0, "compressionLevel", "has no effect without compression: set compression to gzip or zstd")
+	case compressGzip:
+		level(gzip.BestCompression)
+	case compressZstd:
+		p.Refuse(slices.Contains(withoutZstd, c.Encoding), "compression",
+			"must be none or gzip with encoding: %s, whose receivers do not read zstd", c.Encoding)
+		level(maxZstdLevel)
+	default:
+		p.Check("compression", config.Choice(c.Compression, compressNone, compressGzip, compressZstd))
 	}
 }
 

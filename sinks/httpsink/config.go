@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/docket-export/docket/config"
@@ -94,41 +94,33 @@ func (c *Config) MaxInFlight() int { return c.InFlight }
 
 // Validate implements sinks.Config.
 func (c *Config) Validate() config.Problems {
-	p := append(config.Check(c), c.ValidateMaps()...)
-	if c.OAuth2 != nil {
-		c.OAuth2.validate(&p)
+	p := c.Config.Validate()
+	c.validateCompression(&p)
+	p.Check("url", config.Required(c.URL, "is required"), checkURL(c.URL))
+	p.Refuse(c.TLS != nil && strings.HasPrefix(c.URL, "http:"), "tls", "has no effect on an http:// url: use https:// or remove it")
+	p = append(p, c.TLS.Validate().In("tls")...)
+	if c.Basic != nil {
+		p.Refuse(c.BearerTokenFile != "", "basic", besideBearer)
+		p = append(p, c.Basic.validate().In("basic")...)
 	}
+	if c.OAuth2 != nil {
+		p.Refuse(c.BearerTokenFile != "", "oauth2", besideBearer)
+		p.Refuse(c.BearerTokenFile == "" && c.Basic != nil, "oauth2", "must not be set beside basic: a request has one Authorization header")
+		p = append(p, c.OAuth2.validate().In("oauth2")...)
+	}
+	p.Check("timeout", config.Positive(c.Timeout))
+	p.Check("maxInFlight", config.Between(c.InFlight, 1, mostInFlight))
 	c.validateHeaders(&p)
 	c.validateInClear(&p)
 	return p
 }
 
+const besideBearer = "must not be set beside bearerTokenFile: a request has one Authorization header"
+
 // FormerKeys implements config.Reduced.
 func (Config) FormerKeys() map[string]string {
 	return map[string]string{"signature": "docket no longer signs requests: authenticate it to the receiver with tls.certFile, oauth2 or bearerTokenFile"}
 }
-
-// Rules implements config.Ruled.
-func (c *Config) Rules() []config.Rule {
-	return append(slices.Concat(c.Config.Rules(), c.compressionRules()),
-		config.Required("url", "is required"),
-		config.Text("url", checkURL, urlShape),
-		config.Forbidden("tls", "has no effect on an http:// url: use https:// or remove it").When(config.Begins("url", "http:")),
-		config.Shown("headers", headerShape(credentialHeaders...)),
-		config.Shown("headerFiles", headerShape()),
-		config.Forbidden("basic", besideBearer).When(config.Set("bearerTokenFile")),
-		config.Forbidden("oauth2", besideBearer).When(config.Set("bearerTokenFile")),
-		config.Forbidden("oauth2", "must not be set beside basic: a request has one Authorization header").When(config.Set("basic")),
-		config.Positive("timeout"),
-		config.Between("maxInFlight", 1, mostInFlight),
-	)
-}
-
-const besideBearer = "must not be set beside bearerTokenFile: a request has one Authorization header"
-
-// urlShape is that of an absolute URL with a host and without credentials.
-var urlShape = config.Matching(`[hH][tT][tT][pP][sS]?://([^/?#:@\[\]]+|\[[^\]/]+\])(:[0-9]*)?([/?#].*)?`).
-	Says("must be absolute, such as https://siem.example.com/ingest, without credentials")
 
 // checkURL never repeats the URL: it may hold a secret.
 func checkURL(text string) error {

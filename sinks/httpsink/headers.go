@@ -46,14 +46,6 @@ var (
 // credentialHeaders hold credentials by their definition, so their values come from files.
 var credentialHeaders = []string{"Authorization", "Cookie", "Proxy-Authorization"}
 
-// headerShape is what validateHeaders says of the names alone; not are names that may not be there.
-func headerShape(not ...string) config.Shape {
-	return config.Shape{"patternProperties": config.Shape{
-		"^$|[^-!#$%&'*+.^_`|~0-9A-Za-z]": false,
-		"^(" + config.AnyCase(append(not, ownHeaders...)...) + "|(" + config.AnyCase(ownPrefixes...) + ").*)$": false,
-	}}
-}
-
 // validateHeaders checks names and values; it repeats names only.
 func (c *Config) validateHeaders(p *config.Problems) {
 	names := map[string]bool{} // in their canonical form

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -62,16 +63,20 @@ func (s AuthStyle) params() oauth2.AuthStyle {
 // ownParams are set by the grant itself.
 var ownParams = []string{"client_id", "client_secret", "grant_type", "scope"}
 
-// Rules implements config.Ruled.
-func (*OAuth2) Rules() []config.Rule {
-	return []config.Rule{
-		config.Required("tokenURL", "is required"),
-		config.Text("tokenURL", checkTokenURL, urlShape),
-		config.Forbidden("tls", "has no effect on an http:// tokenURL: use https:// or remove it").When(config.Begins("tokenURL", "http:")),
-		config.Required("clientID", "is required"),
-		config.Required("clientSecretFile", "is required"),
-		config.OneOf("authStyle", AuthHeader, AuthBody).When(config.Set("authStyle")),
+func (o *OAuth2) validate() config.Problems {
+	var p config.Problems
+	p.Check("tokenURL", config.Required(o.TokenURL, "is required"), checkTokenURL(o.TokenURL))
+	p.Refuse(o.TLS != nil && strings.HasPrefix(o.TokenURL, "http:"), "tls", "has no effect on an http:// tokenURL: use https:// or remove it")
+	p = append(p, o.TLS.Validate().In("tls")...)
+	p.Check("clientID", config.Required(o.ClientID, "is required"))
+	p.Check("clientSecretFile", config.Required(o.ClientSecretFile, "is required"))
+	if o.AuthStyle != "" {
+		p.Check("authStyle", config.Choice(o.AuthStyle, AuthHeader, AuthBody))
 	}
+	for _, name := range slices.Sorted(maps.Keys(o.EndpointParams)) {
+		p.Refuse(slices.Contains(ownParams, name), "endpointParams."+name, "is set from clientID, clientSecretFile and scopes: remove it")
+	}
+	return p
 }
 
 func checkTokenURL(text string) error {
@@ -83,15 +88,6 @@ func checkTokenURL(text string) error {
 		return errors.New("must not hold credentials: use clientID and clientSecretFile")
 	}
 	return nil
-}
-
-// validate checks what the rules cannot.
-func (o *OAuth2) validate(p *config.Problems) {
-	for _, name := range slices.Sorted(maps.Keys(o.EndpointParams)) {
-		if slices.Contains(ownParams, name) {
-			p.Addf("oauth2.endpointParams."+name, "is set from clientID, clientSecretFile and scopes: remove it")
-		}
-	}
 }
 
 // tokenSource keeps the token of one sink. Its methods may be called at the same

@@ -134,11 +134,6 @@ func (i *Idempotence) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Shape implements config.Shaped.
-func (Idempotence) Shape() config.Shape {
-	return config.Shape{"enum": []any{string(On), string(Off), true, false, "true", "false"}}
-}
-
 // Delivery says how often a consumer may see a record.
 type Delivery string
 

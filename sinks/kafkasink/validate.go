@@ -1,7 +1,6 @@
 package kafkasink
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -17,15 +16,6 @@ const (
 	topicNameChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 )
 
-// The same of topics and of the fields of a record, as far as a schema can say it.
-const (
-	topicPattern = `[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}|\.[A-Za-z0-9_-][A-Za-z0-9._-]{0,247}|\.\.[A-Za-z0-9._-]{1,247}`
-	fieldPattern = fieldName + `(\.` + fieldName + `)*`
-	fieldName    = `[^.*?|#@!\\"(){}\[\]<>=%~]+`
-)
-
-var topicShape = config.Matching(topicPattern)
-
 // maxHeaders keeps the number of a record's headers, docket's own included, within
 // one byte of the format.
 const maxHeaders = 50
@@ -35,79 +25,66 @@ const reservedHeader = "docket-"
 
 // Validate implements sinks.Config.
 func (c *Config) Validate() config.Problems {
-	p := config.Check(c)
-	if c.SASL != nil && c.TLS == nil && c.SASL.Mechanism.showsSecret() && isRemote(c.Brokers) {
+	var p config.Problems
+	p.Refuse(len(c.Brokers) == 0, "brokers", "must name at least one broker, such as kafka-0:9092")
+	p = append(p, config.Each("brokers", c.Brokers, checkBroker)...)
+	p.Check("topic", config.Required(c.Topic, "is required"), checkTopic(c.Topic))
+	p = append(p, config.Each("key", c.Key, checkField)...)
+	p.Check("partitioner", config.Choice(c.Partitioner, Murmur2, RoundRobin))
+	p.Refuse(len(c.Headers) > maxHeaders, "headers", "must be at most %d", maxHeaders)
+	for i, h := range c.Headers {
+		p = append(p, h.validate().In(fmt.Sprintf("headers[%d]", i))...)
+	}
+	p.Check("delivery", config.Choice(c.Delivery, AtLeastOnce, ExactlyOnce))
+	p.Check("idempotence", config.Choice(c.Idempotence, On, Off))
+	p.Refuse(c.Idempotence == Off && c.Delivery == ExactlyOnce, "idempotence", "must be On with delivery: ExactlyOnce")
+	p.Check("compression", config.Choice(c.Compression, compressionNames()...))
+	p.Check("timeout", config.Positive(c.Timeout))
+	p = append(p, c.TLS.Validate().In("tls")...)
+	if c.SASL == nil {
+		return p
+	}
+	p = append(p, c.SASL.validate().In("sasl")...)
+	if c.TLS == nil && c.SASL.Mechanism.showsSecret() && isRemote(c.Brokers) {
 		p.Addf("sasl.mechanism", "%s would send the secret unencrypted: set tls, or use SCRAM-SHA-512; brokers on loopback addresses need neither", c.SASL.Mechanism)
 	}
 	return p
 }
 
-// Rules implements config.Ruled.
-func (c *Config) Rules() []config.Rule {
-	return []config.Rule{
-		config.Required("brokers", "must name at least one broker, such as kafka-0:9092"),
-		config.Each("brokers", checkBroker, `([^:/]+|\[[^\]/]+\]):0*[1-9][0-9]*`),
-		config.Required("topic", "is required"),
-		config.Text("topic", checkTopic, topicShape),
-		config.Each("key", checkField, fieldPattern),
-		config.OneOf("partitioner", Murmur2, RoundRobin),
-		config.AtMost("headers", maxHeaders),
-		config.OneOf("delivery", AtLeastOnce, ExactlyOnce),
-		config.Required("idempotence", "must be On or Off"),
-		config.Text("idempotence", func(i Idempotence) error { return config.Choice(i, On, Off) }, config.Shape{}),
-		config.Text("idempotence", checkIdempotentForOnce, config.Shape{"not": config.Shape{"enum": []any{string(Off), false, "false"}}}).When(config.Is("delivery", ExactlyOnce)),
-		config.OneOf("compression", compressionNames()...),
-		config.Positive("timeout"),
+func (h Header) validate() config.Problems {
+	var p config.Problems
+	p.Check("name", config.Required(h.Name, "is required"))
+	p.Refuse(strings.HasPrefix(h.Name, reservedHeader), "name", "must not begin with "+reservedHeader+": docket sets those headers")
+	switch {
+	case h.Value == "" && h.Field == "":
+		p.Addf("value", "is required, or field instead")
+	case h.Value != "" && h.Field != "":
+		p.Addf("field", "must not be set beside value")
+	case h.Field != "":
+		p.Check("field", checkField(h.Field))
 	}
+	return p
 }
 
-// Rules implements config.Ruled.
-func (Header) Rules() []config.Rule {
-	field, value := config.Set("field"), config.Set("value")
-	return []config.Rule{
-		config.Required("name", "is required"),
-		config.Text("name", checkHeaderName, config.Shape{"not": config.Shape{"type": "string", "pattern": "^" + reservedHeader}}),
-		config.Required("value", "is required, or field instead").When(field.Not()),
-		config.Forbidden("field", "must not be set beside value").When(value),
-		config.Text("field", checkField, config.Matching(fieldPattern)),
+func (s *SASL) validate() config.Problems {
+	var p config.Problems
+	given := map[string]bool{"username": s.Username != "", "passwordFile": s.PasswordFile != "", "tokenFile": s.TokenFile != ""}
+	needed, useless := []string{"username", "passwordFile"}, []string{"tokenFile"}
+	switch err := config.Choice(s.Mechanism, Plain, ScramSHA256, ScramSHA512, OAuthBearer); {
+	case err != nil:
+		p.Check("mechanism", err)
+		return p
+	case s.Mechanism == OAuthBearer:
+		needed, useless = useless, needed
 	}
-}
-
-func checkHeaderName(name string) error {
-	if strings.HasPrefix(name, reservedHeader) {
-		return errors.New("must not begin with " + reservedHeader + ": docket sets those headers")
+	for _, key := range needed {
+		p.Refuse(!given[key], key, "is required with %s", s.Mechanism)
 	}
-	return nil
-}
-
-// Rules implements config.Ruled.
-func (s SASL) Rules() []config.Rule {
-	token, password := config.Is("mechanism", OAuthBearer), config.Is("mechanism", Plain, ScramSHA256, ScramSHA512)
-	needed, refused := "is required with "+string(s.Mechanism), "has no effect with "+string(s.Mechanism)
-	return []config.Rule{
-		config.OneOf("mechanism", Plain, ScramSHA256, ScramSHA512, OAuthBearer),
-		config.Required("tokenFile", needed).When(token),
-		config.Forbidden("username", refused).When(token),
-		config.Forbidden("passwordFile", refused).When(token),
-		config.Required("username", needed).When(password),
-		config.Required("passwordFile", needed).When(password),
-		config.Forbidden("tokenFile", refused).When(password),
-		config.Text("username", checkUsername, config.Shape{"pattern": `^[^\x00]*$`}),
+	for _, key := range useless {
+		p.Refuse(given[key], key, "has no effect with %s", s.Mechanism)
 	}
-}
-
-func checkIdempotentForOnce(i Idempotence) error {
-	if i == Off {
-		return errors.New("must be On with delivery: ExactlyOnce")
-	}
-	return nil
-}
-
-func checkUsername(name string) error {
-	if strings.ContainsRune(name, 0) {
-		return errors.New("must not contain a NUL") // which ends it in PLAIN
-	}
-	return nil
+	p.Refuse(strings.ContainsRune(s.Username, 0), "username", "must not contain a NUL") // which ends it in PLAIN
+	return p
 }
 
 func checkBroker(address string) error {

@@ -52,16 +52,10 @@ func (c *Config) Claims() []config.Claim {
 // Validate reports a path that is missing or relative, and an interval that is not
 // positive.
 func (c *Config) Validate() config.Problems {
-	return config.Check(c)
-}
-
-// Rules implements config.Ruled.
-func (c *Config) Rules() []config.Rule {
-	return []config.Rule{
-		config.Required("path", "is required: the path of Gatekeeper's Connection, such as /tmp/violations/topics"),
-		config.Text("path", checkPath, config.Matching("/.*")),
-		config.Positive("snapshotInterval"),
-	}
+	var p config.Problems
+	p.Check("path", config.Required(c.Path, "is required: the path of Gatekeeper's Connection, such as /tmp/violations/topics"), checkPath(c.Path))
+	p.Check("snapshotInterval", config.Positive(c.SnapshotInterval))
+	return p
 }
 
 func checkPath(path string) error {

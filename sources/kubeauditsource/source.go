@@ -58,12 +58,11 @@ func (c *Config) Claims() []config.Claim {
 	return []config.Claim{{Key: "address", Kind: config.Address, Value: c.Address}}
 }
 
-// Validate reports what breaks the rules. Nothing is resolved or opened.
-func (c *Config) Validate() config.Problems { return config.Check(c) }
-
-// Rules implements config.Ruled.
-func (c *Config) Rules() []config.Rule {
-	return append(sources.ListenRules("127.0.0.1:8283"), config.OneOf("preset", All, AdmissionDecisions))
+// Validate reports every mistake. Nothing is resolved or opened.
+func (c *Config) Validate() config.Problems {
+	p := sources.CheckListen(c.Address, c.TLS, c.MaxConnections, "127.0.0.1:8283")
+	p.Check("preset", config.Choice(c.Preset, All, AdmissionDecisions))
+	return p
 }
 
 func (c *Config) server() httpsource.Config {

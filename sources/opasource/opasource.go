@@ -58,22 +58,16 @@ func (c *Config) Claims() []config.Claim {
 	return []config.Claim{{Key: "address", Kind: config.Address, Value: c.Address}}
 }
 
-// Validate reports what breaks the rules. Nothing is resolved or opened.
-func (c *Config) Validate() config.Problems { return config.Check(c) }
-
-// Rules implements config.Ruled.
-func (c *Config) Rules() []config.Rule {
-	return append(sources.ListenRules("127.0.0.1:8282"),
-		config.Required("path", notAPath),
-		config.Text("path", checkPath, config.Shape{"pattern": "^/[^?# ]*$", "not": config.Shape{"type": "string", "pattern": "^" + statusPath + "(/|$)"}}),
-	)
+// Validate reports every mistake. Nothing is resolved or opened.
+func (c *Config) Validate() config.Problems {
+	p := sources.CheckListen(c.Address, c.TLS, c.MaxConnections, "127.0.0.1:8282")
+	p.Check("path", checkPath(c.Path))
+	return p
 }
-
-const notAPath = "must be a path such as /logs, the decision_logs.resource of OPA"
 
 func checkPath(path string) error {
 	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?# ") {
-		return errors.New(notAPath)
+		return errors.New("must be a path such as /logs, the decision_logs.resource of OPA")
 	}
 	if isAtOrBelow(path, statusPath) {
 		return fmt.Errorf("must not be %s: OPA reports its status there, not decisions", path)

@@ -48,12 +48,7 @@ func (c *TCPConfig) Claims() []config.Claim {
 // Validate reports an address that is malformed or needs TLS, and TLS files without a
 // name. Nothing is resolved.
 func (c *TCPConfig) Validate() config.Problems {
-	return config.Check(c)
-}
-
-// Rules implements config.Ruled.
-func (c *TCPConfig) Rules() []config.Rule {
-	return sources.ListenRules("127.0.0.1:7443")
+	return sources.CheckListen(c.Address, c.TLS, c.MaxConnections, "127.0.0.1:7443")
 }
 
 // New makes the source. It binds nothing before Run.

@@ -73,18 +73,11 @@ var formerKeys = map[string]string{
 
 // Validate reports a path that cannot be bound, and an invalid mode.
 func (c *UnixConfig) Validate() config.Problems {
-	return config.Check(c)
-}
-
-// Rules implements config.Ruled.
-func (c *UnixConfig) Rules() []config.Rule {
-	return []config.Rule{
-		config.Required("path", "is required: the path of the socket, such as /run/docket/docket.sock"),
-		config.Text("path", checkPath, config.Shape{"maxLength": maxPath, "pattern": `^([^@\x00][^\x00]*)?$`}),
-		config.Required("mode", "must be an octal mode such as 0660"),
-		config.Text("mode", checkMode, config.Matching("0*[2367][0-7][0-7]")),
-		config.AtLeast("maxConnections", 1),
-	}
+	var p config.Problems
+	p.Check("path", config.Required(c.Path, "is required: the path of the socket, such as /run/docket/docket.sock"), checkPath(c.Path))
+	p.Check("mode", config.Required(c.Mode, "must be an octal mode such as 0660"), checkMode(c.Mode))
+	p.Check("maxConnections", config.AtLeast(c.MaxConnections, 1))
+	return p
 }
 
 func checkPath(path string) error {

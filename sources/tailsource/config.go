@@ -39,16 +39,10 @@ func (c *Config) Claims() []config.Claim {
 
 // Validate reports a path that cannot be a file, and an unknown format.
 func (c *Config) Validate() config.Problems {
-	return config.Check(c)
-}
-
-// Rules implements config.Ruled.
-func (c *Config) Rules() []config.Rule {
-	return []config.Rule{
-		config.Required("path", "is required: the path of the log file, such as /var/log/gatekeeper/manager.log"),
-		config.Text("path", checkPath, config.Matching("[^\\x00]+")),
-		config.OneOf("format", formats.GatekeeperDenies, formats.OPAConsole, formats.JSON, formats.CRI),
-	}
+	var p config.Problems
+	p.Check("path", config.Required(c.Path, "is required: the path of the log file, such as /var/log/gatekeeper/manager.log"), checkPath(c.Path))
+	p.Check("format", config.Choice(c.Format, formats.GatekeeperDenies, formats.OPAConsole, formats.JSON, formats.CRI))
+	return p
 }
 
 func checkPath(path string) error {

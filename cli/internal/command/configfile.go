@@ -32,6 +32,7 @@ type ConfigFlags struct {
 // Add adds the flags to cmd.
 func (f *ConfigFlags) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.File, "file", "f", "", "configuration file; without it the built-in configuration")
+	_ = cmd.MarkFlagFilename("file", "yaml", "yml") // the flag exists
 	cmd.Flags().StringVar(&f.Data, "data", "", "directory of the built-in configuration (default "+DefaultDataDir+")")
 }
 

@@ -80,5 +80,6 @@ func (Duration) Type() string { return "duration" }
 func OutputFlag(cmd *cobra.Command, words ...string) *Choice {
 	c := &Choice{Value: words[0], Words: words}
 	cmd.Flags().VarP(c, "output", "o", "form of the output")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	return c
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/docket-export/docket/internal/human"
 )
@@ -34,9 +33,6 @@ const (
 	// maxLeft is the longest time left that is shown: beyond it the work does not get on.
 	maxLeft = 100 * time.Hour
 )
-
-// barWidth leaves room on a line of 80 columns for counts in the millions.
-const barWidth = 20
 
 // Follow shows the progress of the work until stop is called. A terminal gets one line that
 // is redrawn. Any other output gets a line each 10 s, unless the line says the same as
@@ -94,16 +90,12 @@ func (p *pace) rate(done int64, now time.Time) float64 {
 	return float64(done-p.from.done) / max(now.Sub(p.from.at), time.Millisecond).Seconds()
 }
 
-// line is w in one line of at most width columns: what does not fit goes, the bar first and
-// the least important next. 0 is for a line without bounds and without a bar.
+// line is w in one line of at most width columns; 0 is for a line without bounds.
 func (w Work) line(rate float64, width int) string {
-	var bar, share, left string
+	var share, left string
 	amount := w.amount(w.Done)
 	if w.Total > 0 && w.Done <= w.Total {
-		done := float64(w.Done) / float64(w.Total)
-		bar = strings.Repeat("=", int(done*barWidth))
-		bar = fmt.Sprintf("[%-*s] ", barWidth, bar)
-		share = fmt.Sprintf("%.0f%%", math.Floor(100*done))
+		share = fmt.Sprintf("%.0f%%", math.Floor(100*float64(w.Done)/float64(w.Total)))
 		if w.Noun != "" {
 			amount = fmt.Sprint(w.Done)
 		}
@@ -112,18 +104,13 @@ func (w Work) line(rate float64, width int) string {
 			left = (time.Duration(seconds) * time.Second).String() + " left"
 		}
 	}
-	head, speed := w.What+": ", w.amount(int64(math.Round(rate)))+"/s"
-	all := joined(share, amount, speed, left, w.Note)
-	if width == 0 {
-		return head + all
+	parts := []string{share, left, w.Note, amount, w.amount(int64(math.Round(rate))) + "/s"}
+	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
+	text := []rune(w.What + ": " + strings.Join(parts, ", "))
+	if width > 0 {
+		text = text[:min(width, len(text))]
 	}
-	for _, text := range []string{head + bar + all, head + all, head + joined(share, left, w.Note)} {
-		if utf8.RuneCountInString(text) <= width {
-			return text
-		}
-	}
-	runes := []rune(head + joined(share, left, w.Note))
-	return string(runes[:width])
+	return string(text)
 }
 
 // amount is n of what Done counts.
@@ -132,9 +119,4 @@ func (w Work) amount(n int64) string {
 		return human.Size(n)
 	}
 	return human.Count(uint64(max(n, 0)), w.Noun)
-}
-
-// joined are the parts that are not empty.
-func joined(parts ...string) string {
-	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
 }

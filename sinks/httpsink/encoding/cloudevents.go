@@ -20,12 +20,11 @@ type CloudEvents struct {
 	Source string `yaml:"source"`
 }
 
-// Rules implements config.Ruled.
-func (CloudEvents) Rules() []config.Rule {
-	return []config.Rule{
-		config.Text("type", plainText, plainShape),
-		config.Text("source", checkReference, config.Shape{"pattern": "^[^ \\x00-\\x1f\\x7f]*$"}),
-	}
+func (c *CloudEvents) validate() config.Problems {
+	var p config.Problems
+	p.Check("type", plainText(c.Type))
+	p.Check("source", checkReference(c.Source))
+	return p
 }
 
 func checkReference(text string) error {

@@ -26,12 +26,16 @@ type ElasticsearchBulk struct {
 	Op BulkOp `yaml:"op"`
 }
 
-// Rules implements config.Ruled.
-func (ElasticsearchBulk) Rules() []config.Rule {
-	return []config.Rule{
-		config.Text("index", func(name string) error { _, err := parseIndexName(name); return err }, nil),
-		config.OneOf("op", BulkCreate, BulkIndex).When(config.Set("op")),
+func (c *ElasticsearchBulk) validate() config.Problems {
+	var p config.Problems
+	if c.Index != "" {
+		_, err := parseIndexName(c.Index)
+		p.Check("index", err)
 	}
+	if c.Op != "" {
+		p.Check("op", config.Choice(c.Op, BulkCreate, BulkIndex))
+	}
+	return p
 }
 
 // elasticsearchBulk is the bulk API of Elasticsearch and OpenSearch: for each

@@ -75,26 +75,23 @@ type Config struct {
 	Loki              *Loki              `yaml:"loki"`
 }
 
-// Rules implements config.Ruled.
-func (Config) Rules() []config.Rule {
-	rules := []config.Rule{config.OneOf("encoding", Names...)}
-	for _, name := range []string{cloudEventsName, otlpName, splunkHECName, elasticsearchBulkName, lokiName} {
-		text := "has no effect without encoding: " + name + ": set it, or remove this section"
-		rules = append(rules, config.Forbidden(name, text).When(config.Is("encoding", name).Not()))
-	}
-	return rules
-}
-
-// ValidateMaps reports invalid attributes and labels, which the rules do not check.
-// Paths are relative to the section that c is part of.
-func (c *Config) ValidateMaps() config.Problems {
+// Validate reports an unknown encoding, options of another one and invalid options. Paths are
+// relative to the section that c is part of.
+func (c *Config) Validate() config.Problems {
 	var p config.Problems
-	if c.OTLP != nil {
-		p = append(p, c.OTLP.validate().In(otlpName)...)
+	p.Check("encoding", config.Choice(c.Encoding, Names...))
+	section := func(name string, given bool, validate func() config.Problems) {
+		if given && c.Encoding != name {
+			p.Addf(name, "has no effect without encoding: %s: set it, or remove this section", name)
+		} else if given {
+			p = append(p, validate().In(name)...)
+		}
 	}
-	if c.Loki != nil {
-		p = append(p, c.Loki.validate().In(lokiName)...)
-	}
+	section(cloudEventsName, c.CloudEvents != nil, c.CloudEvents.validate)
+	section(otlpName, c.OTLP != nil, c.OTLP.validate)
+	section(splunkHECName, c.SplunkHEC != nil, c.SplunkHEC.validate)
+	section(elasticsearchBulkName, c.ElasticsearchBulk != nil, c.ElasticsearchBulk.validate)
+	section(lokiName, c.Loki != nil, c.Loki.validate)
 	return p
 }
 

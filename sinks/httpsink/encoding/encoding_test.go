@@ -292,7 +292,7 @@ func TestValidate(t *testing.T) {
 		"unknown":          {"xml", Config{}, []string{`encoding: must be ndjson, jsonArray, cloudEvents, otlp, splunkHEC, elasticsearchBulk or loki, not "xml"`}},
 		"another's":        {ndjsonName, Config{Loki: &Loki{}}, []string{"loki: has no effect without encoding: loki: set it, or remove this section"}},
 		"empty sections":   {lokiName, Config{Loki: &Loki{}}, nil},
-		"everything wrong": {"loki", Config{OTLP: &OTLP{TimeFields: []string{"a..b"}}, Loki: &Loki{Labels: map[string]string{"source": "a"}}}, []string{"otlp: has no effect without encoding: otlp: set it, or remove this section", "otlp.timeFields[0]: must be field names joined by dots, such as object.kind", "loki.labels: must not have source: docket sets it"}},
+		"everything wrong": {"loki", Config{OTLP: &OTLP{TimeFields: []string{"a..b"}}, Loki: &Loki{Labels: map[string]string{"source": "a"}}}, []string{"otlp: has no effect without encoding: otlp: set it, or remove this section", "loki.labels: must not have source: docket sets it"}},
 
 		"CloudEvents":        {cloudEventsName, Config{CloudEvents: &CloudEvents{Type: "com.example", Source: "https://example.com/a?b#c"}}, nil},
 		"CloudEvents' texts": {cloudEventsName, Config{CloudEvents: &CloudEvents{Type: "a\nb", Source: "a b"}}, []string{"cloudEvents.type: must not hold control characters", "cloudEvents.source: must be a URI reference, such as https://example.com/cluster-a or cluster-a/docket"}},
@@ -393,5 +393,5 @@ func TestQuote(t *testing.T) {
 
 func validate(encoding string, c Config) config.Problems {
 	c.Encoding = encoding
-	return append(config.Check(&c), c.ValidateMaps()...)
+	return c.Validate()
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/decision/rawjson"
 )
@@ -54,15 +53,6 @@ func stringAt(record []byte, path string) (text string, found bool) {
 	value := rawjson.Get(record, path)
 	return string(value.Text()), value.Kind() == rawjson.String
 }
-
-// fieldPattern is fieldPath, as far as a schema can say it.
-const (
-	fieldPattern = fieldName + `(\.` + fieldName + `)*`
-	fieldName    = `[^.*?|#@\\!{}\[\]()\x00-\x1f\x7f]+`
-)
-
-// plainShape is plainText in a schema.
-var plainShape = config.Shape{"pattern": `^[^\x00-\x1f\x7f]*$`}
 
 // fieldPath reports what is neither a field of the normalized form nor a path of
 // names. Wildcards and queries are refused, because they would be taken for names.

@@ -37,21 +37,14 @@ type OTLP struct {
 }
 
 func (c *OTLP) validate() config.Problems {
-	var p config.Problems
+	p := config.Each("timeFields", c.TimeFields, fieldPath)
+	p = append(p, config.Each("severityFields", c.SeverityFields, fieldPath)...)
 	for _, name := range slices.Sorted(maps.Keys(c.Resource)) {
 		if name == "" || plainText(name) != nil || plainText(c.Resource[name]) != nil {
 			p.Addf("resource", "names and values must not be empty or hold control characters: %q", name)
 		}
 	}
 	return p
-}
-
-// Rules implements config.Ruled.
-func (OTLP) Rules() []config.Rule {
-	return []config.Rule{
-		config.Each("timeFields", fieldPath, fieldPattern),
-		config.Each("severityFields", fieldPath, fieldPattern),
-	}
 }
 
 // FormerKeys implements config.Reduced.

@@ -30,13 +30,13 @@ type SplunkHEC struct {
 	TimeFields []string `yaml:"timeFields"`
 }
 
-// Rules implements config.Ruled.
-func (SplunkHEC) Rules() []config.Rule {
-	var rules []config.Rule
-	for _, key := range []string{"index", "host", "source", "sourcetype"} {
-		rules = append(rules, config.Text(key, plainText, plainShape))
-	}
-	return append(rules, config.Each("timeFields", fieldPath, fieldPattern))
+func (c *SplunkHEC) validate() config.Problems {
+	var p config.Problems
+	p.Check("index", plainText(c.Index))
+	p.Check("host", plainText(c.Host))
+	p.Check("source", plainText(c.Source))
+	p.Check("sourcetype", plainText(c.SourceType))
+	return append(p, config.Each("timeFields", c.TimeFields, fieldPath)...)
 }
 
 // splunkHEC is the event endpoint of Splunk's HTTP Event Collector
