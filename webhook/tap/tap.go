@@ -173,6 +173,7 @@ func (t *Tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r = r.WithContext(ctx)
 	x.body.source = http.MaxBytesReader(w, r.Body, MaxBodyBytes)
+	x.body.first = make([]byte, 0, max(0, min(r.ContentLength, pieceBytes)))
 	defer x.endBodyAt(ctx)()
 	t.proxy.ServeHTTP(w, r)
 	if x.result == CutOff {
