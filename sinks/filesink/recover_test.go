@@ -208,21 +208,6 @@ func TestFinishingMovedOn(t *testing.T) {
 	wantLines(t, "exported", exported(t, dir), records(queueA, 4, 5))
 }
 
-// TestFinishedMovedOn has the finished file collected while its successor has no
-// records yet, as when the disk is full for long.
-func TestFinishedMovedOn(t *testing.T) {
-	dir := t.TempDir()
-	s := mustOpen(t, rotating(dir, 0), nil)
-	mustSend(t, s, batch(queueA, 1, 3))
-	mustFinish(t, s)
-	mustClose(t, s)
-	remove(t, dir, names(t, dir, finishedGlob)[0])
-
-	s = mustOpen(t, rotating(dir, 0), nil)
-	mustSend(t, s, batch(queueA, 1, 5))
-	wantLines(t, "exported", exported(t, dir), records(queueA, 4, 5))
-}
-
 // TestFinishedSlotDamaged damages the position after a finish, so that Open reads
 // the one before: an active file to be finished, where there is another by now.
 func TestFinishedSlotDamaged(t *testing.T) {

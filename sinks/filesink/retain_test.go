@@ -251,7 +251,7 @@ func TestRemovalWhenFull(t *testing.T) {
 		switch {
 		case !full:
 			return nil
-		case change == "remove" && finishedPattern.MatchString(filepath.Base(path)):
+		case change == "remove" && manifest.IsFinished(filepath.Base(path)):
 			full = false
 		case change == "write" && filepath.Base(path) == activePrefix:
 			return &fs.PathError{Op: change, Path: path, Err: unix.ENOSPC}
