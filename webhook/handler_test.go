@@ -505,31 +505,6 @@ func TestBatchNeverWaits(t *testing.T) {
 	}
 }
 
-// The records of answers that came one after the other are numbered without a gap, from
-// however many handlers.
-func TestSequenceHasNoGaps(t *testing.T) {
-	for _, mode := range modes {
-		e := newExporter(t)
-		c := newClient(t, e, client.Config{Mode: mode})
-		first, second := serve(t, Log(answers(denied), c, Options{})), serve(t, Log(answers(denied), c, Options{}))
-		unlogged := serve(t, Log(answers(allowed), c, Options{}))
-		for range 20 {
-			mustPost(t, first, denied)
-			mustPost(t, unlogged, allowed)
-			mustPost(t, second, denied)
-		}
-		records, _ := stored(t, c, e)
-		for i, r := range records {
-			if r.Sequence != uint64(i+1) {
-				t.Fatalf("%s: record %d: got number %d", mode, i+1, r.Sequence)
-			}
-		}
-		if len(records) != 40 {
-			t.Errorf("%s: got %d records, want 40", mode, len(records))
-		}
-	}
-}
-
 // In the modes that block an answer leaves when its record is durable, and not before.
 func TestAnswerWaitsForItsRecord(t *testing.T) {
 	for _, mode := range modes[1:] {

@@ -172,55 +172,6 @@ func TestTroubleOfTheJanitor(t *testing.T) {
 	})
 }
 
-// TestJanitorBesideSend has the janitor finish files as fast as Send writes them.
-func TestJanitorBesideSend(t *testing.T) {
-	dir := t.TempDir()
-	c := rotating(dir, 0)
-	c.Rotate.MaxAge, c.Retain.MaxFiles = config.Duration(time.Microsecond), 1000
-	s := mustOpen(t, c, nil)
-	for seq := uint64(1); seq <= 50; seq++ {
-		mustSend(t, s, batch(queueA, seq, seq))
-	}
-	mustClose(t, s)
-	wantLines(t, "exported", exported(t, dir), records(queueA, 1, 50))
-	mustAudit(t, dir)
-}
-
-// TestCloseWhileJanitorWorks wants Close to wait for it.
-func TestCloseWhileJanitorWorks(t *testing.T) {
-	dir := t.TempDir()
-	c := rotating(dir, 0)
-	c.Rotate.MaxAge = config.Duration(time.Millisecond)
-	reached, release := make(chan struct{}), make(chan struct{})
-	var once atomic.Bool
-	s, err := open(c, env(), watched(dir, func(change, path string) error {
-		if change == "rename" && manifest.IsFinished(filepath.Base(path)) && once.CompareAndSwap(false, true) {
-			close(reached)
-			<-release
-		}
-		return nil
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustSend(t, s, batch(queueA, 1, 1))
-	<-reached
-	closed := make(chan error)
-	go func() { closed <- s.Close(context.Background()) }()
-	select {
-	case err := <-closed:
-		t.Fatalf("close returned %v while a file was being finished", err)
-	case release <- struct{}{}:
-	}
-	if err := <-closed; err != nil {
-		t.Errorf("close: %v", err)
-	}
-	if got, want := spans(t, dir), []string{"1-1"}; !slices.Equal(got, want) {
-		t.Errorf("finished files %v, want %v", got, want)
-	}
-	mustAudit(t, dir)
-}
-
 // TestCloseWhileDiskHangs wants Close to give up when its time is over, and a second one to close.
 func TestCloseWhileDiskHangs(t *testing.T) {
 	c := rotating(t.TempDir(), 0)

@@ -250,3 +250,13 @@ func spans(t *testing.T, dir string) []string {
 	}
 	return list
 }
+
+// limitFiles lets a write end in the middle of the next record of the active file in dir.
+func limitFiles(t *testing.T, dir string) (stop func()) {
+	t.Helper()
+	info, err := os.Stat(filepath.Join(dir, activePrefix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return testfull.Limit(t, info.Size()+10)
+}

@@ -26,26 +26,6 @@ import (
 
 var jsonHeader = http.Header{"Content-Type": {"application/json; charset=utf-8"}}
 
-// An engine that is not there is 502 at once, whatever time there would be.
-func TestEngineDown(t *testing.T) {
-	for _, p := range protocols {
-		e := newServer(t, "http/1.1", http.HandlerFunc(mirror))
-		var ended results
-		through := newTap(t, p, e, func(c *tap.Config) { c.Observe = ended.observe })
-		c := newClient(t, p, through)
-		ask(t, c, through.URL, request("POST", "/", "{}", jsonHeader)) // and leaves an idle connection
-		e.CloseClientConnections()
-		e.Close()
-		for range 3 {
-			got := ask(t, c, through.URL, request("POST", "/?timeout=1h", "{}", jsonHeader))
-			if want := "docket tap: the engine cannot be reached, or ended the connection without an answer\n"; got.Status != http.StatusBadGateway || got.Body != want {
-				t.Errorf("%s: got %d %q, want 502 %q", p, got.Status, got.Body, want)
-			}
-		}
-		ended.want(t, tap.Unreachable, 3)
-	}
-}
-
 // What was asked is read to its end though there is no engine, so that the record of the
 // failure can tell of it. The next request comes on another connection: the API server
 // finds an engine that is back where the Service says that it is ready.
@@ -489,21 +469,6 @@ func brokenEngine(t *testing.T, answer func(net.Conn)) (*tap.Tap, *lines) {
 	}
 	t.Cleanup(proxy.Close)
 	return proxy, log
-}
-
-// An engine that fails in another way each time does not fill the log.
-func TestHealthLogIsBounded(t *testing.T) {
-	n := 0
-	proxy, log := brokenEngine(t, func(nc net.Conn) {
-		fmt.Fprintf(nc, "nonsense-%d\r\n\r\n", n)
-		n++
-	})
-	for range 20 {
-		proxy.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader("{}")))
-	}
-	if text := log.String(); strings.Count(text, "\n") != 8 || !strings.Contains(text, "nonsense-7") {
-		t.Errorf("got\n%s\nwant the first 8 of 20 ways to fail", text)
-	}
 }
 
 // A failure that differs by nothing but our port is the same, and what a client asks for is
