@@ -2,10 +2,7 @@ package webhook
 
 import (
 	"bufio"
-	"bytes"
-	"compress/gzip"
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -36,11 +33,10 @@ type exchange struct {
 	hijacked bool
 	cut      bool // a piece of the answer could not be written
 
-	// mu is held while a piece of the request is taken, and for ever from the moment on
-	// at which the exchange is handed over: a proxy may read the request on another
-	// goroutine when the handler has returned.
+	// mu is held while a piece of the request is taken: a proxy may read the request on
+	// another goroutine, even when the handler has returned.
 	mu   sync.Mutex
-	over atomic.Bool // what passes from now on belongs to no one
+	over atomic.Bool // what passes from now on belongs to no one; set with mu held
 
 	lost      atomic.Bool       // there was no memory, or a fault: release counts it
 	logged    bool              // its records were given to the client
@@ -63,10 +59,11 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// read takes a piece of the request. It may outlive the handler, and then has x handed
-// over if the handler could not.
+// read takes a piece of the request.
 func (x *exchange) read(p []byte, err error) {
-	if x.over.Load() || !x.mu.TryLock() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over.Load() {
 		return
 	}
 	x.take(&x.request, p)
@@ -75,35 +72,30 @@ func (x *exchange) read(p []byte, err error) {
 	} else if err != nil {
 		x.body.broken = true
 	}
-	x.mu.Unlock()
-	if x.over.Load() && x.mu.TryLock() {
-		x.h.handOver(x)
-	}
 }
 
-// stop ends the exchange and waits for a piece that is being taken.
+// stop ends the exchange, after a piece that is being taken.
 func (x *exchange) stop() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	x.over.Store(true)
-	x.mu.Lock() // for ever
 }
 
 // take takes a piece of one half.
 func (x *exchange) take(part *half, p []byte) {
-	if part.keeper == nil || len(p) == 0 || x.lost.Load() {
+	defer x.h.guard(x)
+	if part.reader == nil || part.unread != "" || len(p) == 0 || x.lost.Load() {
 		return
 	}
-	defer x.h.guard(x)
-	_, err := part.keeper.Write(p)
-	kept := part.keeper.Size()
-	if err != nil {
-		part.drop(err.Error())
-	} else if kept > part.kept && !x.h.memory.grow(kept-part.kept) {
+	_, _ = part.reader.Write(p) // which keeps what it has room for
+	kept := part.reader.Size()
+	if kept > part.kept && !x.h.memory.grow(kept-part.kept) {
 		x.h.memory.grow(-part.kept) // for others: this one has no record
 		*part = half{unread: "did not fit into memory"}
 		x.lose()
-	} else {
-		part.kept = max(part.kept, kept)
+		return
 	}
+	part.kept = max(part.kept, kept)
 }
 
 // lose has x counted as lost in the end, unless its records are with the client.
@@ -122,17 +114,9 @@ func (x *exchange) size() int {
 // half is one direction of an exchange.
 type half struct {
 	reader *decision.ReviewReader
-	zip    *zipped // nil: not in gzip
-	keeper keeper  // one of the two; nil: what comes is not kept
-	kept   int     // memory that is counted
+	kept   int // memory that is counted
 	// unread is why a record cannot be made of it; empty: it can.
 	unread string
-}
-
-// keeper keeps what passes.
-type keeper interface {
-	io.Writer
-	Size() int // memory
 }
 
 // open begins a half that has a content encoding.
@@ -140,52 +124,10 @@ func (p *half) open(h *handler, encoding string) {
 	if p.reader, _ = h.readers.Get().(*decision.ReviewReader); p.reader == nil {
 		p.reader = decision.NewReviewReader(h.Include...)
 	}
-	switch strings.ToLower(encoding) {
-	case "", "identity":
-		p.keeper = p.reader
-	case "gzip", "x-gzip":
-		p.zip = new(zipped)
-		p.keeper = p.zip
-	default:
-		p.drop("has an unsupported content encoding")
+	if encoding != "" && !strings.EqualFold(encoding, "identity") {
+		p.unread = "has a content encoding"
 	}
 }
-
-// drop keeps no more, and says why.
-func (p *half) drop(why string) { p.keeper, p.zip, p.unread = nil, nil, why }
-
-// unzip has the reader read what came in gzip. Where that is broken the reader gets a part
-// of it, which is no JSON.
-func (p *half) unzip() {
-	if p.zip == nil {
-		return
-	}
-	most := int64(min(maxUnzipped, maxZipRatio*len(p.zip.text)))
-	z, err := gzip.NewReader(bytes.NewReader(p.zip.text))
-	if err != nil {
-		return
-	}
-	if n, _ := io.Copy(p.reader, io.LimitReader(z, most+1)); n > most {
-		p.drop(tooLargeInGzip)
-	}
-}
-
-const tooLargeInGzip = "is gzip and too large to record"
-
-// zipped keeps a body in gzip.
-type zipped struct{ text []byte }
-
-// Write implements keeper.
-func (z *zipped) Write(p []byte) (int, error) {
-	if len(z.text)+len(p) > maxZipped {
-		return 0, errors.New(tooLargeInGzip)
-	}
-	z.text = append(z.text, p...)
-	return len(p), nil
-}
-
-// Size implements keeper.
-func (z *zipped) Size() int { return cap(z.text) }
 
 // answer is the way of an answer that leaves as it comes.
 type answer struct {
@@ -207,34 +149,6 @@ func (a *answer) Write(p []byte) (int, error) {
 	a.x.begins(http.StatusOK, a.Header())
 	n, err := a.ResponseWriter.Write(p)
 	a.x.wrote(p[:n], err)
-	return n, err
-}
-
-// WriteString implements io.StringWriter, by which net/http makes other chunks.
-func (a *answer) WriteString(s string) (int, error) {
-	a.x.begins(http.StatusOK, a.Header())
-	n, err := io.WriteString(a.ResponseWriter, s)
-	a.x.wrote([]byte(s[:n]), err)
-	return n, err
-}
-
-// ReadFrom implements io.ReaderFrom, by which net/http makes other chunks.
-func (a *answer) ReadFrom(from io.Reader) (int64, error) {
-	a.x.begins(http.StatusOK, a.Header())
-	n, err := io.Copy(a.ResponseWriter, source{from, a.x})
-	a.x.cut = a.x.cut || err != nil
-	return n, err
-}
-
-// source is what an answer is read from.
-type source struct {
-	io.Reader
-	x *exchange
-}
-
-func (s source) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
-	s.x.wrote(p[:n], nil)
 	return n, err
 }
 

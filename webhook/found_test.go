@@ -220,7 +220,7 @@ func TestFoundThatIsTooMuch(t *testing.T) {
 				Found(r.Context(), found...)
 				if name == "fault" {
 					x := r.Context().Value(exchangeKey{}).(*exchange)
-					x.take(&half{keeper: faulty{}}, []byte("p"))
+					x.take(nil, []byte("p"))
 				}
 			}), c, Options{Found: true}).(*handler)
 			w := httptest.NewRecorder()

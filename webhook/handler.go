@@ -99,10 +99,8 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		p := recover()
 		x.end(r.Context(), completed, p)
-		x.over.Store(true)
-		if x.mu.TryLock() { // else the one who has it hands x over
-			h.handOver(x)
-		}
+		x.stop()
+		h.handOver(x)
 		if p != nil {
 			panic(p) // before its stack is gone
 		}
@@ -133,7 +131,7 @@ func (h *handler) handOver(x *exchange) {
 // passes reports whether it is sure, and soon found out, that x leaves no record.
 func (h *handler) passes(x *exchange) bool {
 	defer h.guard(x)
-	if x.lost.Load() || !x.body.ended || x.request.zip != nil || x.response.zip != nil || x.request.unread != "" || x.whyFailed() != "" ||
+	if x.lost.Load() || !x.body.ended || x.request.unread != "" || x.whyFailed() != "" ||
 		len(x.found.list()) > 0 {
 		return false
 	}

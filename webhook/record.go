@@ -49,8 +49,6 @@ func (x *exchange) record() *decision.Record {
 // review reads both halves. The error says that the request is no review, or one that
 // cannot be read.
 func (x *exchange) review() (*decision.Record, error) {
-	x.request.unzip()
-	x.response.unzip()
 	if x.request.unread != "" {
 		return nil, errors.New("the request " + x.request.unread)
 	}

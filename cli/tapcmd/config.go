@@ -219,8 +219,8 @@ const (
 	// maxConnections is more than API servers open: one of them has some dozens.
 	maxConnections = 256
 	// connectionBytes are the buffers of a connection with a request under way: TLS and
-	// headers on both sides, what is copied, and bodies on HTTP/2 that the engine has not
-	// read.
+	// headers on both sides, what is copied, and bodies from clients of HTTP/2 that the engine
+	// has not read.
 	connectionBytes = 160<<10 + 256<<10
 	// maxRequests is more than the API servers of a cluster have under way.
 	maxRequests = 1024

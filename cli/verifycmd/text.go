@@ -133,9 +133,6 @@ func breakText(b *strings.Builder, c *verifyCommand, r verify.Report) {
 	if k.Line > 0 {
 		field("manifest", fmt.Sprintf("line %d", k.Line))
 	}
-	if k.Record > 0 {
-		field("line", fmt.Sprintf("%d of the file", k.Record))
-	}
 	if k.FirstSeq > 0 {
 		field("records", rangeText(k.FirstSeq, k.LastSeq)+" of queue "+k.Queue)
 	}

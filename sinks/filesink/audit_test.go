@@ -1,6 +1,7 @@
 package filesink
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
@@ -65,19 +66,18 @@ func auditOf(t *testing.T, dir string) *audit {
 }
 
 func (a *audit) readManifest() (end int64, previous manifest.Hash) {
-	f, err := os.Open(filepath.Join(a.dir, manifest.FileName))
+	text, err := os.ReadFile(filepath.Join(a.dir, manifest.FileName))
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	defer f.Close()
-	r := manifest.NewReader(f)
+	r := manifest.NewReader(bytes.NewReader(text))
 	for {
 		line, err := r.Next()
 		if line == nil {
 			if r.Torn() > 0 {
 				a.problemf("the manifest has %d torn bytes, %v", r.Torn(), err)
 			}
-			return r.End(), previous
+			return int64(len(text) - r.Torn()), previous
 		}
 		if err != nil {
 			a.problemf("manifest: %v", err)
@@ -199,7 +199,7 @@ func (a *audit) noStrangers() {
 			return err
 		}
 		name, err := filepath.Rel(a.dir, path)
-		if err == nil && finishedPattern.MatchString(name) && !a.files[name] {
+		if err == nil && manifest.IsFinished(name) && !a.files[name] {
 			a.problemf("%s is not in the manifest, or removed", name)
 		}
 		return err

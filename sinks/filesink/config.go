@@ -65,7 +65,7 @@ type Config struct {
 // Rotate says when the active file is finished and the next one begun.
 type Rotate struct {
 	// MaxBytes bounds a file as it lies on disk. A batch that is larger by itself
-	// gets a file of its own. 0: no bound.
+	// gets a file of its own. A batch that is to be compressed counts as it is. 0: no bound.
 	MaxBytes config.Size `yaml:"maxBytes"`
 	// MaxAge bounds the age of a file: the time since its first record that is no
 	// checkpoint. The file is finished at that age even if no record follows. 0: no

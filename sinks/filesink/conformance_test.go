@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/docket-export/docket/internal/testfull"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/sinktest"
 )
@@ -48,23 +47,6 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-func TestConformanceOnAFullDisk(t *testing.T) {
-	if !testfull.Alone(t) {
-		return
-	}
-	sinktest.Run(t, func(t *testing.T) sinktest.Subject {
-		dir := filepath.Join(t.TempDir(), "export")
-		return sinktest.Subject{
-			Open:       func(t *testing.T) sinks.Sink { return mustOpen(t, rotating(dir, 0), nil) },
-			Accepted:   func(t *testing.T) []string { return exported(t, dir) },
-			Recognises: true,
-			Faults: []sinktest.Fault{
-				{Name: "disk full", Kind: sinks.Transient, Start: func(t *testing.T) func() { return limitFiles(t, dir) }},
-			},
-		}
-	})
-}
-
 // away moves what is at path out of the way until stop, and leaves a file with
 // the substitute in its place unless that is nil.
 func away(t *testing.T, path string, substitute []byte) (stop func()) {
@@ -86,14 +68,4 @@ func away(t *testing.T, path string, substitute []byte) (stop func()) {
 			}
 		}
 	}
-}
-
-// limitFiles lets a write end in the middle of the next record of the active file in dir.
-func limitFiles(t *testing.T, dir string) (stop func()) {
-	t.Helper()
-	info, err := os.Stat(filepath.Join(dir, activePrefix))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return testfull.Limit(t, info.Size()+10)
 }

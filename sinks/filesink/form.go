@@ -1,6 +1,8 @@
 package filesink
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
 
@@ -50,18 +52,18 @@ func (f form) suffix() string {
 // records of 1 KB, and takes memory for each file sink and each reader.
 const zstdWindow = 256 << 10
 
-// encoder makes payloads. Its memory is used again and again.
+// encoder writes batches. Its memory is used again and again.
 type encoder struct {
-	form  form
-	gzip  *gzip.Writer
-	zstd  *zstd.Encoder
-	frame frame
+	form   form
+	gzip   *gzip.Writer
+	zstd   *zstd.Encoder
+	buffer *bufio.Writer
 }
 
 // newEncoder makes an encoder for files of form f, of the fastest level there is: on
 // records of 1 KB the others take several times as long and save 1 % at best.
 func newEncoder(f form) (*encoder, error) {
-	e := &encoder{form: f}
+	e := &encoder{form: f, buffer: bufio.NewWriterSize(nil, bufferSize)}
 	var err error
 	switch f {
 	case gzipped:
@@ -76,61 +78,32 @@ func newEncoder(f form) (*encoder, error) {
 	return e, nil
 }
 
-// encode returns items as they are to lie on disk: lines, or one whole gzip member
-// or zstd frame of lines, so that a file that is cut back between two payloads
-// is sound. The payload is valid until the next call, and as long as items.
-func (e *encoder) encode(items []sinks.Item) (payload, error) {
-	raw := rawLinesOf(items)
+// encode writes items as they are to lie on disk: lines, or one whole gzip member or zstd
+// frame of lines, so that a file that is cut back between two batches is sound.
+func (e *encoder) encode(items []sinks.Item, w io.Writer) error {
+	e.buffer.Reset(w)
+	var err error
 	switch e.form {
 	case gzipped:
-		e.gzip.Reset(e.frame.empty())
-		return e.compress(raw, e.gzip)
+		e.gzip.Reset(e.buffer)
+		err = errors.Join(writeLines(items, e.gzip), e.gzip.Close())
 	case zstandard:
-		e.zstd.Reset(e.frame.empty())
-		return e.compress(raw, e.zstd)
+		e.zstd.Reset(e.buffer)
+		err = errors.Join(writeLines(items, e.zstd), e.zstd.Close())
 	default:
-		return raw, nil
+		err = writeLines(items, e.buffer)
 	}
-}
-
-func (e *encoder) compress(raw rawLines, w io.WriteCloser) (payload, error) {
-	if err := raw.writeTo(w); err != nil {
-		return nil, fmt.Errorf("compress a batch: %w", err)
+	if err != nil {
+		return err
 	}
-	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("compress a batch: %w", err)
-	}
-	return &e.frame, nil
+	return e.buffer.Flush()
 }
-
-// payload is what a batch adds to a file.
-type payload interface {
-	size() int64
-	// writeTo may be called more than once, and at the same time.
-	writeTo(w io.Writer) error
-}
-
-// rawLines are a payload that is not compressed. The records are not copied.
-type rawLines struct {
-	items []sinks.Item
-	bytes int64
-}
-
-func rawLinesOf(items []sinks.Item) rawLines {
-	l := rawLines{items: items, bytes: int64(len(items))}
-	for i := range items {
-		l.bytes += int64(len(items[i].Record))
-	}
-	return l
-}
-
-func (l rawLines) size() int64 { return l.bytes }
 
 var newline = []byte{'\n'}
 
-func (l rawLines) writeTo(w io.Writer) error {
-	for i := range l.items {
-		if _, err := w.Write(l.items[i].Record); err != nil {
+func writeLines(items []sinks.Item, w io.Writer) error {
+	for i := range items {
+		if _, err := w.Write(items[i].Record); err != nil {
 			return err
 		}
 		if _, err := w.Write(newline); err != nil {
@@ -140,23 +113,11 @@ func (l rawLines) writeTo(w io.Writer) error {
 	return nil
 }
 
-// frame is a payload that is compressed.
-type frame struct{ bytes []byte }
-
-func (f *frame) empty() *frame {
-	f.bytes = f.bytes[:0]
-	return f
-}
-
-// Write takes what an encoder has made.
-func (f *frame) Write(p []byte) (int, error) {
-	f.bytes = append(f.bytes, p...)
-	return len(p), nil
-}
-
-func (f *frame) size() int64 { return int64(len(f.bytes)) }
-
-func (f *frame) writeTo(w io.Writer) error {
-	_, err := w.Write(f.bytes)
-	return err
+// lineBytes is how much the lines of items have.
+func lineBytes(items []sinks.Item) int64 {
+	n := int64(len(items))
+	for i := range items {
+		n += int64(len(items[i].Record))
+	}
+	return n
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -80,40 +79,6 @@ func TestFormChanges(t *testing.T) {
 	}
 	mustAudit(t, dir)
 	wantLines(t, "exported", exported(t, dir), records(queueA, 1, 8))
-}
-
-// TestRotateBySizeOnDisk wants rotate.maxBytes to mean the bytes of the file.
-func TestRotateBySizeOnDisk(t *testing.T) {
-	for _, c := range []Compression{Gzip, Zstd} {
-		t.Run(string(c), func(t *testing.T) {
-			dir := t.TempDir()
-			e, err := newEncoder(c.form())
-			if err != nil {
-				t.Fatal(err)
-			}
-			var two int64
-			for _, first := range []uint64{1, 101} {
-				content, err := e.encode(batch(queueA, first, first+99).Items)
-				if err != nil {
-					t.Fatal(err)
-				}
-				two += content.size()
-			}
-			cfg := compressed(dir, c)
-			cfg.Rotate.MaxBytes = config.Size(two)
-			s := mustOpen(t, cfg, nil)
-			for first := uint64(1); first < 300; first += 100 {
-				mustSend(t, s, batch(queueA, first, first+99))
-			}
-			if got, want := spans(t, dir), []string{"1-200"}; !slices.Equal(got, want) {
-				t.Errorf("finished files %v, want %v", got, want)
-			}
-			if size, err := disk.At(dir).Join(finishedFiles(t, dir)[0]).Size(); err != nil || size != two {
-				t.Errorf("the file has %d bytes, %v, want %d", size, err, two)
-			}
-			mustAudit(t, dir)
-		})
-	}
 }
 
 // TestDamageToCompressed sets aside what a damaged slot may have covered, in a file

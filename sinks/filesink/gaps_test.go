@@ -160,19 +160,6 @@ func TestGapLogDamaged(t *testing.T) {
 	}
 }
 
-func TestUnknownReason(t *testing.T) {
-	dir := t.TempDir()
-	s := mustOpen(t, rotating(dir, 0), nil)
-	b := withGaps(batch(queueA, 1, 1), sinks.Gap{From: 2, To: 2, Reason: "Mislaid"})
-	wantKind(t, s, b, sinks.Transient, "Mislaid")
-	b.Gaps[0].Reason = sinks.Filtered
-	mustSend(t, s, b)
-	mustFinish(t, s)
-	if got, want := told(t, mustAudit(t, dir)), []string{"1-2:{Filtered:2}"}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
 func TestDecodeGaps(t *testing.T) {
 	log, err := appendGap(nil, sinks.Gap{From: 3, To: 4, Reason: manifest.Unknown})
 	if err != nil || len(log) != gapSize {

@@ -20,6 +20,7 @@ import (
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/internal/signal"
 	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
 // TestIdleFileIsFinished wants a file that nothing is added to to be finished when
@@ -131,60 +132,6 @@ func TestJanitorFails(t *testing.T) {
 	})
 }
 
-// TestRemovalIsTriedAgain wants a file that could not be removed to go within a minute after it
-// can be, though nothing is sent.
-func TestRemovalIsTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
-		var fails atomic.Bool
-		var said bytes.Buffer
-		s := undeletable(t, dir, "decisions-00000000000000000001-", &fails, &said)
-		defer mustClose(t, s)
-		for seq := uint64(1); seq <= 4; seq++ {
-			mustSend(t, s, batch(queueA, seq, seq))
-		}
-		time.Sleep(10 * retryPause)
-		synctest.Wait()
-		if got, want := spans(t, dir), []string{"1-1", "3-3"}; !slices.Equal(got, want) {
-			t.Errorf("finished files %v, want %v while the first cannot be removed", got, want)
-		}
-		fails.Store(false)
-		time.Sleep(retryPause)
-		synctest.Wait()
-		if got, want := spans(t, dir), []string{"3-3"}; !slices.Equal(got, want) {
-			t.Errorf("finished files %v, want %v", got, want)
-		}
-		if got := strings.Count(said.String(), "removed file"); got != 2 {
-			t.Errorf("got %d lines of log about removed files, want 2:\n%s", got, &said)
-		}
-	})
-}
-
-// TestJanitorWithoutKey wants a file that cannot be finished for want of a key to be
-// tried at intervals. A janitor that does not wait would stop the bubble's clock.
-func TestJanitorWithoutKey(t *testing.T) {
-	dir, key := t.TempDir(), filepath.Join(t.TempDir(), "key.pem")
-	writeKey(t, key)
-	synctest.Test(t, func(t *testing.T) {
-		c := rotating(dir, 0)
-		c.Signature = &Signature{KeyFile: key}
-		s := mustOpen(t, c, nil)
-		mustSend(t, s, batch(queueA, 1, 1))
-		remove(t, filepath.Dir(key), "key.pem")
-		time.Sleep(time.Hour + retryPause/2)
-		mustSend(t, s, sinks.Batch{Queue: queueA}) // nothing to write: no need of a key
-		if got := spans(t, dir); len(got) > 0 {
-			t.Errorf("finished files %v without a key, want none", got)
-		}
-		writeKey(t, key)
-		time.Sleep(retryPause)
-		synctest.Wait()
-		if got, want := spans(t, dir), []string{"1-1"}; !slices.Equal(got, want) {
-			t.Errorf("finished files %v, want %v", got, want)
-		}
-	})
-}
-
 // TestTroubleOfTheJanitor wants a key that is gone to show as soon as a file is due, and an
 // operator to have it tried at once.
 func TestTroubleOfTheJanitor(t *testing.T) {
@@ -225,62 +172,13 @@ func TestTroubleOfTheJanitor(t *testing.T) {
 	})
 }
 
-// TestJanitorBesideSend has the janitor finish files as fast as Send writes them.
-func TestJanitorBesideSend(t *testing.T) {
-	dir := t.TempDir()
-	c := rotating(dir, 0)
-	c.Rotate.MaxAge, c.Retain.MaxFiles = config.Duration(time.Microsecond), 1000
-	s := mustOpen(t, c, nil)
-	for seq := uint64(1); seq <= 50; seq++ {
-		mustSend(t, s, batch(queueA, seq, seq))
-	}
-	mustClose(t, s)
-	wantLines(t, "exported", exported(t, dir), records(queueA, 1, 50))
-	mustAudit(t, dir)
-}
-
-// TestCloseWhileJanitorWorks wants Close to wait for it.
-func TestCloseWhileJanitorWorks(t *testing.T) {
-	dir := t.TempDir()
-	c := rotating(dir, 0)
-	c.Rotate.MaxAge = config.Duration(time.Millisecond)
-	reached, release := make(chan struct{}), make(chan struct{})
-	var once atomic.Bool
-	s, err := open(c, env(), watched(dir, func(change, path string) error {
-		if change == "rename" && finishedPattern.MatchString(filepath.Base(path)) && once.CompareAndSwap(false, true) {
-			close(reached)
-			<-release
-		}
-		return nil
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustSend(t, s, batch(queueA, 1, 1))
-	<-reached
-	closed := make(chan error)
-	go func() { closed <- s.Close(context.Background()) }()
-	select {
-	case err := <-closed:
-		t.Fatalf("close returned %v while a file was being finished", err)
-	case release <- struct{}{}:
-	}
-	if err := <-closed; err != nil {
-		t.Errorf("close: %v", err)
-	}
-	if got, want := spans(t, dir), []string{"1-1"}; !slices.Equal(got, want) {
-		t.Errorf("finished files %v, want %v", got, want)
-	}
-	mustAudit(t, dir)
-}
-
 // TestCloseWhileDiskHangs wants Close to give up when its time is over, and a second one to close.
 func TestCloseWhileDiskHangs(t *testing.T) {
 	c := rotating(t.TempDir(), 0)
 	c.Rotate.MaxAge = config.Duration(time.Millisecond)
 	reached, release := make(chan struct{}), make(chan struct{})
 	s, err := open(c, env(), watched(c.Directory, func(change, path string) error {
-		if change == "rename" && finishedPattern.MatchString(filepath.Base(path)) {
+		if change == "rename" && manifest.IsFinished(filepath.Base(path)) {
 			close(reached)
 			<-release
 		}

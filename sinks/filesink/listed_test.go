@@ -5,10 +5,8 @@ import (
 	"io"
 	"regexp"
 	"strconv"
-	"sync"
 	"testing"
 
-	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sinks/filesink/verify"
 )
 
@@ -97,42 +95,6 @@ func TestListedAtEveryStep(t *testing.T) {
 		}
 		if steps < 100 {
 			t.Errorf("%s: got %d steps, want more", compression, steps)
-		}
-	}
-}
-
-// The same beside a sink that does not wait.
-func TestListedBeside(t *testing.T) {
-	dir := t.TempDir()
-	c := rotating(dir, 2000)
-	c.Compress, c.Retain.MaxFiles = Zstd, 5
-	s := mustOpen(t, c, disk.OS(dir))
-	var mu sync.Mutex
-	var accepted uint64
-	var sending sync.WaitGroup
-	sending.Go(func() {
-		for n := range uint64(300) {
-			if err := s.Send(t.Context(), batch(queueA, 3*n+1, 3*n+3)); err != nil {
-				t.Error(err)
-				return
-			}
-			mu.Lock()
-			accepted = 3*n + 3
-			mu.Unlock()
-		}
-	})
-	defer sending.Wait()
-	for known := uint64(0); known < 900; {
-		mu.Lock()
-		known = accepted
-		mu.Unlock()
-		seqs, problems := listed(t, dir)
-		if len(problems) > 0 {
-			t.Fatalf("got %q", problems)
-		}
-		checkListed(t, seqs, known, "beside")
-		if b := breakIn(t, dir); b != nil {
-			t.Fatalf("beside: got %+v", b)
 		}
 	}
 }

@@ -8,39 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
-
-func TestEntry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
-		s := mustOpen(t, rotating(dir, 0), nil)
-		at := time.Date(2026, 1, 5, 10, 4, 7, 123, time.UTC)
-		mustSend(t, s, received(batch(queueA, 1, 3), at, at.Add(1), at.Add(2)))
-		mustSend(t, s, received(batch(queueA, 4, 4), at.Add(3)))
-		time.Sleep(time.Second)
-		mustFinish(t, s)
-		e := mustAudit(t, dir).entries[0]
-		want := manifest.Entry{
-			Name: finishedName(1, 4, time.Now()), SHA256: e.SHA256, Bytes: int64(len(strings.Join(records(queueA, 1, 4), "\n")) + 1),
-			Records: 4, Queue: queueA, FirstSeq: 1, LastSeq: 4, FirstTime: at, LastTime: at.Add(3), Finished: time.Now().UTC().Truncate(time.Second),
-		}
-		e.Gaps = want.Gaps
-		if e.FirstTime = e.FirstTime.UTC(); !e.FirstTime.Equal(want.FirstTime) || !e.LastTime.Equal(want.LastTime) || !e.Finished.Equal(want.Finished) {
-			t.Errorf("times %v, %v and %v, want %v, %v and %v", e.FirstTime, e.LastTime, e.Finished, want.FirstTime, want.LastTime, want.Finished)
-		}
-		e.FirstTime, e.LastTime, e.Finished = want.FirstTime, want.LastTime, want.Finished
-		if e.Name != want.Name || e.Bytes != want.Bytes || e.Records != want.Records || e.Queue != want.Queue || e.FirstSeq != want.FirstSeq || e.LastSeq != want.LastSeq {
-			t.Errorf("got %+v, want %+v", e, want)
-		}
-	})
-}
 
 // TestHashOfWhatWasWritten changes a byte of the active file behind the sink's
 // back: the manifest must not bear witness to it.

@@ -1,8 +1,6 @@
 package filesink
 
 import (
-	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/docket-export/docket/internal/disk"
@@ -10,21 +8,14 @@ import (
 )
 
 const (
-	activePrefix    = "decisions-active.ndjson" // and the suffix of the form
-	positionName    = "decisions-active.position"
-	newPositionName = positionName + newSuffix
-	newManifestName = manifest.FileName + newSuffix
-	lockName        = ".decisions.lock"
-
-	// newSuffix is that of a file which is to replace the one without.
-	newSuffix = ".new"
+	activePrefix    = manifest.ActiveName // and the suffix of the form
+	positionName    = manifest.PositionName
+	newPositionName = positionName + manifest.NewSuffix
+	newManifestName = manifest.FileName + manifest.NewSuffix
+	lockName        = manifest.LockName
 )
 
 const nameTime = "20060102T150405Z"
-
-// finishedPattern is what finishedName makes, for all forms. Earlier builds could put files into
-// directories of days.
-var finishedPattern = regexp.MustCompile(`^(\d{4}-\d\d-\d\d/)?decisions-\d{20}-\d{20}-\d{8}T\d{6}Z\.ndjson(\.gz|\.zst)?$`)
 
 // activeName is the name of the active file in the form f.
 func activeName(f form) string { return activePrefix + f.suffix() }
@@ -32,12 +23,12 @@ func activeName(f form) string { return activePrefix + f.suffix() }
 // finishedName is the path in the directory of a finished file with the records
 // first to last.
 func (p position) finishedName(at time.Time) string {
-	return fmt.Sprintf("decisions-%020d-%020d-%s.ndjson%s", p.first, p.lastRecord, at.UTC().Format(nameTime), p.form.suffix())
+	return manifest.Finished(p.first, p.lastRecord, at.UTC().Format(nameTime), p.form.suffix())
 }
 
 // unnumberedName is the name of something set aside: "ndjson", "position".
 func unnumberedName(at time.Time, suffix string) string {
-	return fmt.Sprintf("decisions-unnumbered-%s.%s", at.UTC().Format(nameTime), suffix)
+	return manifest.Aside(at.UTC().Format(nameTime), suffix)
 }
 
 // freeTime returns the first time from now on, in steps of a second, whose name is not

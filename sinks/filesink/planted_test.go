@@ -13,6 +13,7 @@ import (
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
 // otherGroup is a group that this process may give a file to, and not the one that its
@@ -57,7 +58,7 @@ func TestAccess(t *testing.T) {
 				return err
 			}
 			seen[path] = true
-			if old[path] && finishedPattern.MatchString(d.Name()) || old[path] && d.IsDir() && path != c.Directory {
+			if old[path] && manifest.IsFinished(d.Name()) || old[path] && d.IsDir() && path != c.Directory {
 				return nil // finished before
 			}
 			info, err := d.Info()

@@ -102,23 +102,6 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
-func TestBefore(t *testing.T) {
-	b := batchOf(t, "F1-2 3 4 D5-5 6 F7-9")
-	p := portion{items: b.Items, gaps: b.Gaps}
-	for seq, want := range map[uint64][2]string{
-		1:  {"", "F1-2 3 4 D5-5 6 F7-9"},
-		3:  {"F1-2", "3 4 D5-5 6 F7-9"},
-		5:  {"F1-2 3 4", "D5-5 6 F7-9"},
-		6:  {"F1-2 3 4 D5-5", "6 F7-9"},
-		99: {"F1-2 3 4 D5-5 6 F7-9", ""},
-	} {
-		first, rest := p.before(seq)
-		if got := [2]string{textOf(first), textOf(rest)}; got != want {
-			t.Errorf("before %d: got %q, want %q", seq, got, want)
-		}
-	}
-}
-
 // TestManyGaps has more gaps in one batch than a line of the manifest can tell.
 func TestManyGaps(t *testing.T) {
 	dir := t.TempDir()

@@ -26,7 +26,7 @@ type found struct {
 func readPosition(path disk.Path) (found, error) {
 	file, err := path.OpenRead()
 	if errors.Is(err, fs.ErrNotExist) {
-		return found{}, checkVersions(path.Dir().String(), nil)
+		return found{}, checkVersions(path.Dir(), nil)
 	}
 	if err != nil {
 		return found{}, err
@@ -36,7 +36,7 @@ func readPosition(path disk.Path) (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	if err := checkVersions(path.Dir().String(), slots); err != nil {
+	if err := checkVersions(path.Dir(), slots); err != nil {
 		return found{}, err
 	}
 	f := found{exists: true}

@@ -1,7 +1,6 @@
 package filesink
 
 import (
-	"bufio"
 	"errors"
 	"log/slog"
 	"time"
@@ -12,8 +11,8 @@ import (
 
 // openStore opens the directory of c and repairs it after a crash or a failure. The
 // package comment tells each state that it may find, and the repair.
-func openStore(c Config, log *slog.Logger, place disk.Path, buffer *bufio.Writer) (*store, error) {
-	s := &store{dir: c.Directory, config: c, log: log, place: place, buffer: buffer}
+func openStore(c Config, log *slog.Logger, place disk.Path, e *encoder) (*store, error) {
+	s := &store{dir: c.Directory, config: c, log: log, place: place, encoder: e}
 	err := s.recover()
 	if err != nil {
 		return nil, errors.Join(err, s.close())

@@ -186,43 +186,6 @@ func TestShrunk(t *testing.T) {
 	}
 }
 
-// TestFinishingMovedOn is a crash between the rename and the position after it,
-// with a finished file that was collected before the restart.
-func TestFinishingMovedOn(t *testing.T) {
-	dir := t.TempDir()
-	s := mustOpen(t, rotating(dir, 0), nil)
-	mustSend(t, s, batch(queueA, 1, 3))
-	s.mu.Lock()
-	p := s.store.position
-	p.finishing = p.opened
-	err := s.store.savePosition(p, nil)
-	s.mu.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustClose(t, s)
-	remove(t, dir, activePrefix)
-
-	s = mustOpen(t, rotating(dir, 0), nil)
-	mustSend(t, s, batch(queueA, 1, 5))
-	wantLines(t, "exported", exported(t, dir), records(queueA, 4, 5))
-}
-
-// TestFinishedMovedOn has the finished file collected while its successor has no
-// records yet, as when the disk is full for long.
-func TestFinishedMovedOn(t *testing.T) {
-	dir := t.TempDir()
-	s := mustOpen(t, rotating(dir, 0), nil)
-	mustSend(t, s, batch(queueA, 1, 3))
-	mustFinish(t, s)
-	mustClose(t, s)
-	remove(t, dir, names(t, dir, finishedGlob)[0])
-
-	s = mustOpen(t, rotating(dir, 0), nil)
-	mustSend(t, s, batch(queueA, 1, 5))
-	wantLines(t, "exported", exported(t, dir), records(queueA, 4, 5))
-}
-
 // TestFinishedSlotDamaged damages the position after a finish, so that Open reads
 // the one before: an active file to be finished, where there is another by now.
 func TestFinishedSlotDamaged(t *testing.T) {
@@ -240,22 +203,6 @@ func TestFinishedSlotDamaged(t *testing.T) {
 	mustSend(t, s, batch(queueA, 1, 5))
 	wantLines(t, "exported", exported(t, dir), records(queueA, 1, 5))
 	wantLines(t, "unnumbered", unnumbered(t, dir), tail)
-}
-
-// TestSameFilesOfTwoQueues has two queues deliver the same bytes under the same
-// seqs: the finished file of the first must not pass for that of the second.
-func TestSameFilesOfTwoQueues(t *testing.T) {
-	dir := t.TempDir()
-	again := batch(queueA, 1, 3)
-	again.Queue = queueB
-	s := mustOpen(t, rotating(dir, 0), nil)
-	mustSend(t, s, batch(queueA, 1, 3))
-	mustSend(t, s, again)
-	mustClose(t, s)
-
-	s = mustOpen(t, rotating(dir, 0), nil)
-	mustSend(t, s, again)
-	wantLines(t, "exported", exported(t, dir), slices.Concat(records(queueA, 1, 3), records(queueA, 1, 3)))
 }
 
 // TestMovedWhileOpen takes a file from under an open sink.

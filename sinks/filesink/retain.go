@@ -148,7 +148,7 @@ func (a *listing) add(l *manifest.Line) {
 			a.removed = map[string]bool{}
 		}
 		a.removed[l.Removed.Name] = true
-	case finishedPattern.MatchString(l.Entry.Name):
+	case manifest.IsFinished(l.Entry.Name):
 		a.files = append(a.files, keptOf(l.Entry))
 	}
 }
@@ -268,7 +268,7 @@ func (s *store) settle() error {
 	var failed error
 	directories := map[string]bool{}
 	err := s.eachLine(s.position.settled, func(l *manifest.Line) {
-		if l.Removed == nil || !finishedPattern.MatchString(l.Removed.Name) {
+		if l.Removed == nil || !manifest.IsFinished(l.Removed.Name) {
 			return
 		}
 		there, err := s.at(l.Removed.Name).Exists()

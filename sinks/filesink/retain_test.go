@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -240,46 +239,6 @@ func TestNamesInTheManifest(t *testing.T) {
 			t.Errorf("the manifest says that %s was removed", other)
 		}
 	}
-}
-
-// TestRemovalWhenFull has a removal fail for want of room: the bytes of the batch
-// that did not fit make room for it, and it makes room for the batch.
-func TestRemovalWhenFull(t *testing.T) {
-	dir := t.TempDir()
-	full := false
-	d := watched(dir, func(change, path string) error {
-		switch {
-		case !full:
-			return nil
-		case change == "remove" && finishedPattern.MatchString(filepath.Base(path)):
-			full = false
-		case change == "write" && filepath.Base(path) == activePrefix:
-			return &fs.PathError{Op: change, Path: path, Err: unix.ENOSPC}
-		}
-		return nil
-	})
-	synctest.Test(t, func(t *testing.T) {
-		c := rotating(dir, 0)
-		c.Retain.MaxAge = config.Duration(time.Hour)
-		s := mustOpen(t, c, d)
-		for seq := uint64(1); seq <= 2; seq++ {
-			mustSend(t, s, batch(queueA, seq, seq))
-			mustFinish(t, s)
-		}
-		full = true
-		wantKind(t, s, batch(queueA, 3, 3), sinks.Transient, "no space left", "free space there", "retain")
-		if err := s.janitor.close(t.Context()); err != nil { // so that this is not its work
-			t.Fatal(err)
-		}
-		s.janitor = newJanitor(s)
-		time.Sleep(time.Hour)
-		mustSend(t, s, batch(queueA, 3, 3))
-		go s.janitor.run()
-		if got, want := spans(t, dir), []string{"2-2"}; !slices.Equal(got, want) {
-			t.Errorf("finished files %v, want %v", got, want)
-		}
-		mustAudit(t, dir)
-	})
 }
 
 // DiskBytes is never exceeded by the records of an export, at any step, and comes close.

@@ -6,9 +6,9 @@ import (
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
-// due says whether the active file is to be finished before p is written, which
-// adds size bytes.
-func (s *store) due(p portion, size int64) bool {
+// due says whether the active file is to be finished before p is written. A batch that will be
+// compressed counts as it is.
+func (s *store) due(p portion) bool {
 	active, limits := s.position.file, s.config.Rotate
 	if active.size == 0 {
 		return false
@@ -21,7 +21,7 @@ func (s *store) due(p portion, size int64) bool {
 	}
 	old, ages := s.dueAt()
 	return active.form != s.config.Compress.form() ||
-		limits.MaxBytes > 0 && active.size+size > int64(limits.MaxBytes) ||
+		limits.MaxBytes > 0 && active.size+lineBytes(p.items) > int64(limits.MaxBytes) ||
 		ages && !time.Now().Before(old)
 }
 

@@ -1,7 +1,6 @@
 package filesink
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -21,8 +20,7 @@ type sink struct {
 	config  Config
 	name    string
 	log     *slog.Logger
-	place   disk.Path     // the directory
-	buffer  *bufio.Writer // for the store
+	place   disk.Path // the directory
 	encoder *encoder
 
 	mu    sync.Mutex  // held by Send and by the janitor, for as long as they work
@@ -61,7 +59,7 @@ func open(c Config, env sinks.Env, fsys disk.FS) (*sink, error) {
 		return nil, failure("open", err)
 	}
 	s := &sink{
-		config: c, name: env.Name, log: env.Log, place: place, buffer: bufio.NewWriterSize(nil, bufferSize), encoder: e, announce: env.Announce,
+		config: c, name: env.Name, log: env.Log, place: place, encoder: e, announce: env.Announce,
 		trouble: env.Trouble, retryNow: env.RetryNow,
 	}
 	if s.trouble == nil {
@@ -166,16 +164,12 @@ func (s *sink) recognize(b sinks.Batch) error {
 
 // write appends p, to a new file where the active one has to be finished first.
 func (s *sink) write(p portion) error {
-	content, err := s.encoder.encode(p.items)
-	if err != nil {
-		return failure("append a batch", err)
-	}
-	if s.store.due(p, content.size()) {
+	if s.store.due(p) {
 		if err := s.finish(); err != nil {
 			return failure("finish the active file", err)
 		}
 	}
-	if err := s.store.append(p, content); err != nil {
+	if err := s.store.append(p); err != nil {
 		return failure("append a batch", err)
 	}
 	return nil
@@ -231,7 +225,7 @@ func (s *sink) reopen() error {
 		_ = s.store.close()
 		s.store, s.had = nil, s.store.position
 	}
-	st, err := openStore(s.config, s.log, s.place, s.buffer)
+	st, err := openStore(s.config, s.log, s.place, s.encoder)
 	if err != nil {
 		return err
 	}

@@ -68,27 +68,6 @@ func TestRotateByAge(t *testing.T) {
 	})
 }
 
-func TestFinishedName(t *testing.T) {
-	at := time.Date(2026, 1, 5, 11, 4, 7, 999, time.FixedZone("CET", 3600))
-	want := "decisions-00000000000000000001-00000000000000000042-20260105T100407Z.ndjson"
-	for _, tt := range []struct {
-		p    position
-		want string
-	}{
-		{position{file: file{first: 1, lastRecord: 42}, last: 50}, want},
-		{position{file: file{first: 1, lastRecord: 42, form: gzipped}}, want + ".gz"},
-		{position{file: file{first: 1, lastRecord: 42, form: zstandard}}, want + ".zst"},
-	} {
-		got := tt.p.finishedName(at)
-		if got != tt.want {
-			t.Errorf("got %s, want %s", got, tt.want)
-		}
-		if !finishedPattern.MatchString(got) || !finishedPattern.MatchString("2026-01-05/"+got) {
-			t.Errorf("the pattern of finished files does not match %s, alone or in a day of an earlier build", got)
-		}
-	}
-}
-
 // finishedName is the name of a plain file with the records first to last.
 func finishedName(first, last uint64, at time.Time) string {
 	return position{file: file{first: first, lastRecord: last}}.finishedName(at)
@@ -110,19 +89,6 @@ func TestNamesAreNotTakenTwice(t *testing.T) {
 		}
 		wantLines(t, "exported", exported(t, dir), slices.Concat(records(queueA, 1, 2), records(queueB, 1, 2), records(queueC, 1, 2), records(queueB, 3, 3)))
 	})
-}
-
-// TestNewQueue restarts the seqs, which must not make records pass for known.
-func TestNewQueue(t *testing.T) {
-	dir := t.TempDir()
-	s := mustOpen(t, rotating(dir, 0), nil)
-	mustSend(t, s, batch(queueA, 1, 9))
-	mustSend(t, s, batch(queueB, 1, 3))
-	mustSend(t, s, batch(queueB, 1, 4))
-	wantLines(t, "exported", exported(t, dir), slices.Concat(records(queueA, 1, 9), records(queueB, 1, 4)))
-	if p := positionOf(t, dir); p.queue != idB || p.first != 1 || p.last != 4 {
-		t.Errorf("position %+v, want seqs 1 to 4 of queue B", p)
-	}
 }
 
 // TestLateItems wants records that were accepted to be recognised however they
@@ -243,27 +209,6 @@ func TestFailedSync(t *testing.T) {
 	wantLines(t, "exported", exported(t, dir), records(queueA, 1, 4))
 }
 
-func TestModes(t *testing.T) {
-	parent := filepath.Join(t.TempDir(), "a")
-	dir := filepath.Join(parent, "b")
-	s := mustOpen(t, rotating(dir, 1), nil)
-	mustSend(t, s, batch(queueA, 1, 1))
-	mustSend(t, s, batch(queueA, 2, 2))
-	want := map[string]fs.FileMode{parent: 0o700, dir: 0o700}
-	for _, name := range append(names(t, dir, "*"), lockName) {
-		want[filepath.Join(dir, name)] = 0o600
-	}
-	for path, mode := range want {
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := info.Mode().Perm(); got != mode {
-			t.Errorf("%s has mode %o, want %o", path, got, mode)
-		}
-	}
-}
-
 func TestValidate(t *testing.T) {
 	valid := *defaultConfig()
 	valid.Directory = "/export"
@@ -292,35 +237,6 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestDefaults(t *testing.T) {
-	c := Definition.NewConfig().(*Config)
-	if c.Directory != "" || c.Rotate.MaxBytes.String() != "64Mi" || c.Rotate.MaxAge.String() != "1h" {
-		t.Errorf("defaults %+v, want rotation at 64Mi and 1h", c)
-	}
-	if p := Definition.Batch.Validate(); p != nil {
-		t.Errorf("default batch: %v", p)
-	}
-}
-
-// TestSendAllocations wants the cost of a batch not to rise with its records.
-func TestSendAllocations(t *testing.T) {
-	s := mustOpen(t, rotating(t.TempDir(), 0), nil)
-	seq := uint64(1)
-	measure := func(n int) float64 {
-		b := batch(queueA, 1, uint64(n))
-		return testing.AllocsPerRun(20, func() {
-			for i := range b.Items {
-				b.Items[i].Seq, seq = seq, seq+1
-			}
-			mustSend(t, s, b)
-		})
-	}
-	const noise = 2 // of the janitor, which looks now and then
-	if one, many := measure(1), measure(1000); many > one+noise {
-		t.Errorf("a batch of 1000 makes %v allocations, one of 1 makes %v", many, one)
-	}
-}
-
 // spans are the seqs in the names of the finished files, as "1-3".
 func spans(t *testing.T, dir string) []string {
 	t.Helper()
@@ -333,4 +249,14 @@ func spans(t *testing.T, dir string) []string {
 		list = append(list, fmt.Sprintf("%d-%d", first, last))
 	}
 	return list
+}
+
+// limitFiles lets a write end in the middle of the next record of the active file in dir.
+func limitFiles(t *testing.T, dir string) (stop func()) {
+	t.Helper()
+	info, err := os.Stat(filepath.Join(dir, activePrefix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return testfull.Limit(t, info.Size()+10)
 }

@@ -84,21 +84,6 @@ func TestCheckpoint(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestCheckpointAfterCrash wants the line to be told that a process wrote and could tell
-// nobody of.
-func TestCheckpointAfterCrash(t *testing.T) {
-	dir := t.TempDir()
-	s := mustOpen(t, rotating(dir, 1), nil) // announces nothing
-	mustSend(t, s, batch(queueA, 1, 1))
-	mustFinish(t, s)
-	mustClose(t, s)
-	var told []decision.Checkpoint
-	mustClose(t, mustAnnounce(t, rotating(dir, 1), "compliance", func(c decision.Checkpoint) { told = append(told, c) }))
-	if len(told) != 1 || told[0].Line != endOf(t, dir).Line || told[0].LastSeq != 1 {
-		t.Errorf("told %+v, want the one line", told)
-	}
-}
-
 // TestCheckpointEachHour wants an export that stands still to be told of all the same,
 // and none that has no line.
 func TestCheckpointEachHour(t *testing.T) {

@@ -1,7 +1,6 @@
 package filesink
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding"
 	"errors"
@@ -23,11 +22,11 @@ const bufferSize = 256 << 10
 // store is an open directory whose files agree: the position is durable, and the
 // active file and the manifest have exactly the sizes that it names.
 type store struct {
-	dir    string
-	config Config // directory apart
-	log    *slog.Logger
-	place  disk.Path // of dir
-	buffer *bufio.Writer
+	dir     string
+	config  Config // directory apart
+	log     *slog.Logger
+	place   disk.Path // of dir
+	encoder *encoder
 
 	lock      disk.Lock
 	positions disk.File
@@ -51,17 +50,16 @@ func (s *store) path(name string) string { return s.at(name).String() }
 // followed elsewhere: see package disk.
 func (s *store) at(name string) disk.Path { return s.place.Join(name) }
 
-// append writes the payload of p at the end of the active file, which must be of
-// the configured form. Records and gaps are accepted and durable when it returns
-// nil.
-func (s *store) append(p portion, content payload) error {
+// append writes p at the end of the active file, which must be of the configured form.
+// Records and gaps are accepted and durable when it returns nil.
+func (s *store) append(p portion) error {
 	next := s.position
 	next.last, next.lost = p.last(), false
 	if len(p.items) > 0 {
-		if err := s.write(content); err != nil {
-			return err
+		if err := s.write(p.items); err != nil {
+			return errors.Join(err, s.cutBack())
 		}
-		next.file = s.grown(p.items, content.size())
+		next.file = s.grown(p.items, s.end-s.position.size)
 		if err := s.saveSum(&next.sum); err != nil {
 			return errors.Join(err, s.cutBack())
 		}
@@ -85,25 +83,10 @@ func (s *store) grown(items []sinks.Item, bytes int64) file {
 	return f
 }
 
-// write makes content durable behind what was accepted of the active file. Its
-// hash is taken meanwhile: that needs a processor, the rest mostly the disk.
-func (s *store) write(content payload) error {
-	hashed := make(chan error, 1)
-	go func() { hashed <- content.writeTo(s.sum) }()
-	err := s.writeActive(content)
-	if err = errors.Join(err, <-hashed); err != nil {
-		return errors.Join(err, s.cutBack())
-	}
-	return nil
-}
-
-func (s *store) writeActive(content payload) error {
+// write makes items durable behind what was accepted of the active file.
+func (s *store) write(items []sinks.Item) error {
 	s.end = s.position.size
-	s.buffer.Reset(s)
-	if err := content.writeTo(s.buffer); err != nil {
-		return err
-	}
-	if err := s.buffer.Flush(); err != nil {
+	if err := s.encoder.encode(items, io.MultiWriter(s.sum, s)); err != nil {
 		return err
 	}
 	if err := s.active.Sync(); err != nil {
@@ -113,7 +96,7 @@ func (s *store) writeActive(content payload) error {
 	return nil
 }
 
-// Write appends p to the active file, for the buffer of writeActive.
+// Write appends p to the active file, for write.
 func (s *store) Write(p []byte) (int, error) {
 	n, err := s.active.WriteAt(p, s.end)
 	s.end += int64(n)

@@ -1,27 +1,35 @@
 package filesink
 
 import (
-	"encoding/binary"
 	"errors"
-	"path/filepath"
 
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/fileversion"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
-// checkVersions reports a position or a manifest in dir whose format version this docket
+// checkVersions reports a position or a manifest in place whose format version this docket
 // does not read. The sink takes nothing then, and changes no file: another docket has to
 // go on with them.
-func checkVersions(dir string, position []byte) error {
+func checkVersions(place disk.Path, position []byte) error {
 	if found := unknownPosition(position); found > 0 {
-		return refuseVersion(&fileversion.Error{File: filepath.Join(dir, positionName), Found: found, Known: positionVersion})
+		return refuseVersion(&fileversion.Error{File: place.Join(positionName).String(), Found: found, Known: positionVersion})
 	}
-	_, err := manifest.Last(dir)
+	f, err := place.Join(manifest.FileName).OpenRead()
+	if err != nil {
+		return nil // met by who reads on
+	}
+	defer f.Close() // read only: nothing can be lost
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	err = manifest.CheckVersion(f, size)
 	if unknown, ok := errors.AsType[*fileversion.Error](err); ok {
-		return refuseVersion(&fileversion.Error{File: filepath.Join(dir, manifest.FileName), Found: unknown.Found, Known: unknown.Known})
+		return refuseVersion(&fileversion.Error{File: place.Join(manifest.FileName).String(), Found: unknown.Found, Known: unknown.Known})
 	}
-	return nil // what else is wrong is met by who reads on
+	return err
 }
 
 func refuseVersion(unknown *fileversion.Error) error {
@@ -29,18 +37,14 @@ func refuseVersion(unknown *fileversion.Error) error {
 }
 
 // unknownPosition is the version of a position file of which this docket reads nothing; 0:
-// it is ours, or damaged. Each docket writes both slots when it opens a directory. So a
-// version beside a good slot of ours is not believed unless its checksum holds.
+// it is ours, or damaged. Each docket writes both slots when it opens a directory.
 func unknownPosition(data []byte) (found uint64) {
-	good := false
 	for offset := 0; offset < slotsEnd; offset += slotDistance {
 		slot := data[min(offset, len(data)):]
-		_, ok := decodeSlot(slot)
-		good = good || ok
-	}
-	for offset := 0; offset < slotsEnd; offset += slotDistance {
-		slot := data[min(offset, len(data)):]
-		if v := slotVersion(slot); !isOurs(v) && (!good || sumHolds(slot)) {
+		if _, ok := decodeSlot(slot); ok {
+			return 0
+		}
+		if v := slotVersion(slot); !isOurs(v) {
 			found = max(found, v)
 		}
 	}
@@ -57,9 +61,4 @@ func slotVersion(slot []byte) uint64 {
 		return positionVersion
 	}
 	return uint64(slot[last] - '0')
-}
-
-// sumHolds reports whether a slot has the checksum that one of ours would have.
-func sumHolds(slot []byte) bool {
-	return len(slot) >= positionSlot && binary.BigEndian.Uint32(slot[positionBody:]) == checksum(slot[:positionBody])
 }

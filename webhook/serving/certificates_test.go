@@ -4,10 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -126,24 +123,6 @@ func inUse(c *certificates, all pairs) string {
 	return "unknown"
 }
 
-// The files are read once a second, however many clients connect.
-func TestCertificatesAreReadOnceASecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		all, dir := newPairs(t), t.TempDir()
-		all["a"].files(t, dir)
-		c := newCertificates(dir, slog.New(slog.DiscardHandler))
-		all["b"].files(t, dir)
-		time.Sleep(rereadEvery - 1)
-		if got := inUse(c, all); got != "a" {
-			t.Errorf("within a second: got pair %q, want a", got)
-		}
-		time.Sleep(time.Nanosecond)
-		if got := inUse(c, all); got != "b" {
-			t.Errorf("after a second: got pair %q, want b", got)
-		}
-	})
-}
-
 // A client that connects while another one's handshake reads the files does not wait.
 func TestCertificatesAreHandedOutWhileTheyAreRead(t *testing.T) {
 	all, dir := newPairs(t), t.TempDir()
@@ -155,40 +134,6 @@ func TestCertificatesAreHandedOutWhileTheyAreRead(t *testing.T) {
 	go func() { got <- inUse(c, all) }()
 	if got := within(t, got); got != "a" {
 		t.Errorf("got pair %q, want a", got)
-	}
-}
-
-// Whatever the moment, a client gets one of the pairs that were there, and the last one soon.
-func TestCertificatesChangeWhileClientsConnect(t *testing.T) {
-	all, dir := newPairs(t), t.TempDir()
-	all["a"].secret(t, dir)
-	c := newCertificates(dir, slog.New(slog.DiscardHandler))
-	stop := make(chan struct{})
-	var clients sync.WaitGroup
-	for range 4 {
-		clients.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				c.forgetLook()
-				if got := inUse(c, all); !slices.Contains([]string{"a", "b"}, got) {
-					t.Errorf("got pair %q", got)
-				}
-				runtime.Gosched()
-			}
-		})
-	}
-	for i := range 200 {
-		all[[]string{"b", "a"}[i%2]].secret(t, dir)
-	}
-	close(stop)
-	clients.Wait()
-	c.forgetLook()
-	if got := inUse(c, all); got != "a" {
-		t.Errorf("in the end: got pair %q, want a", got)
 	}
 }
 

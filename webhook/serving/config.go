@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Config is what a Server needs. A duration or number of 0 means its default.
+// Config is what a Server needs. A duration or number that is not positive means its default.
 type Config struct {
 	// Address is where to listen: host:port, with an empty host on every address.
 	Address string
@@ -46,15 +46,12 @@ type Config struct {
 	// seconds that Kubernetes gives a pod to end.
 	DrainTimeout time.Duration
 
-	// MaxConnections bounds the open connections. Default: 256.
+	// MaxConnections bounds the open connections. One address may have half of them. A
+	// connection too many is closed at once. Default: 256.
 	MaxConnections int
-	// MaxStreams bounds the requests at a time on a connection of HTTP/2. Default: 100.
-	MaxStreams int
-	// MaxRequests bounds the requests at a time on all connections. Default: 1024, more than
-	// the API servers of a cluster have under way.
+	// MaxRequests bounds the requests at a time on all connections. A request too many gets
+	// 503. Default: 1024, more than the API servers of a cluster have under way.
 	MaxRequests int
-	// MaxHeaderBytes bounds the header of a request. Default: 64 KiB.
-	MaxHeaderBytes int
 	// HeaderTimeout bounds the TLS handshake, and the time in which the header of a
 	// request must arrive. Default: 10s.
 	HeaderTimeout time.Duration
@@ -78,24 +75,6 @@ func (c *Config) validate() error {
 	if c.TLSDir == "" {
 		problems = append(problems, errors.New("no TLSDir"))
 	}
-	for _, bound := range []struct {
-		name string
-		n    int64
-	}{
-		{"FinishTimeout", int64(c.FinishTimeout)},
-		{"DrainTimeout", int64(c.DrainTimeout)},
-		{"MaxConnections", int64(c.MaxConnections)},
-		{"MaxStreams", int64(c.MaxStreams)},
-		{"MaxRequests", int64(c.MaxRequests)},
-		{"MaxHeaderBytes", int64(c.MaxHeaderBytes)},
-		{"HeaderTimeout", int64(c.HeaderTimeout)},
-		{"BodyTimeout", int64(c.BodyTimeout)},
-		{"RequestTimeout", int64(c.RequestTimeout)},
-	} {
-		if bound.n < 0 {
-			problems = append(problems, fmt.Errorf("%s: must not be negative", bound.name))
-		}
-	}
 	for i, check := range c.WaitFor {
 		if check.Name == "" || check.Ready == nil {
 			problems = append(problems, fmt.Errorf("WaitFor[%d]: must have a name and a function", i))
@@ -109,15 +88,13 @@ func (c *Config) validate() error {
 
 func (c *Config) setDefaults() {
 	c.ShutdownDelay = max(cmp.Or(c.ShutdownDelay, 10*time.Second), 0)
-	c.FinishTimeout = cmp.Or(c.FinishTimeout, 10*time.Second)
-	c.DrainTimeout = cmp.Or(c.DrainTimeout, 5*time.Second)
-	c.MaxConnections = cmp.Or(c.MaxConnections, 256)
-	c.MaxStreams = cmp.Or(c.MaxStreams, 100)
-	c.MaxRequests = cmp.Or(c.MaxRequests, 1024)
-	c.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, 64<<10)
-	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, 10*time.Second)
-	c.BodyTimeout = cmp.Or(c.BodyTimeout, 30*time.Second)
-	c.RequestTimeout = cmp.Or(c.RequestTimeout, time.Minute)
+	c.FinishTimeout = positive(c.FinishTimeout, 10*time.Second)
+	c.DrainTimeout = positive(c.DrainTimeout, 5*time.Second)
+	c.MaxConnections = positive(c.MaxConnections, 256)
+	c.MaxRequests = positive(c.MaxRequests, 1024)
+	c.HeaderTimeout = positive(c.HeaderTimeout, 10*time.Second)
+	c.BodyTimeout = positive(c.BodyTimeout, 30*time.Second)
+	c.RequestTimeout = positive(c.RequestTimeout, time.Minute)
 	c.TLS = cmp.Or(c.TLS, &tls.Config{})
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -125,6 +102,13 @@ func (c *Config) setDefaults() {
 	if c.Drain == nil {
 		c.Drain = func(context.Context) error { return nil }
 	}
+}
+
+func positive[T int | time.Duration](n, otherwise T) T {
+	if n > 0 {
+		return n
+	}
+	return otherwise
 }
 
 // errorLog is for http.Server, whose lines tell of two things: handlers that panic, and

@@ -161,24 +161,18 @@ func (l *logged) with(text string) (found []string) {
 // wait returns once there are n lines that contain text.
 func (l *logged) wait(t *testing.T, text string, n int) {
 	t.Helper()
-	if !l.comes(text, n, time.After(await.Left(t))) {
-		t.Fatalf("got the log lines %q, want %d with %q", l.with(""), n, text)
-	}
-}
-
-// comes returns false if deadline comes before n lines that contain text.
-func (l *logged) comes(text string, n int, deadline <-chan time.Time) bool {
+	deadline := time.After(await.Left(t))
 	for {
 		l.mu.Lock()
 		more := l.more
 		l.mu.Unlock()
 		if len(l.with(text)) >= n {
-			return true
+			return
 		}
 		select {
 		case <-more:
 		case <-deadline:
-			return false
+			t.Fatalf("got the log lines %q, want %d with %q", l.with(""), n, text)
 		}
 	}
 }
@@ -197,7 +191,12 @@ type running struct {
 // start runs a server with the fields of c, and those that every test has alike.
 func start(t *testing.T, c Config) *running {
 	t.Helper()
-	r := &running{logs: newLogged(), pair: newPair(t), dir: t.TempDir(), clock: make(chan time.Time), result: make(chan error, 1)}
+	return startWith(t, newPair(t), c)
+}
+
+func startWith(t *testing.T, p pair, c Config) *running {
+	t.Helper()
+	r := &running{logs: newLogged(), pair: p, dir: t.TempDir(), clock: make(chan time.Time), result: make(chan error, 1)}
 	r.pair.secret(t, r.dir)
 	c.Address, c.TLSDir, c.Log = "127.0.0.1:0", r.dir, r.logs.log()
 	var err error

@@ -211,20 +211,18 @@ func TestLive(t *testing.T) {
 		return r.Live(request)
 	}
 	errorIs(t, live(), "own listener")
-	r.bound(0)
+	bound := func(n int) {
+		r.listener.Load().mu.Lock()
+		defer r.listener.Load().mu.Unlock()
+		r.listener.Load().max = n
+	}
+	bound(0)
 	errorIs(t, live())
-	r.bound(1)
+	bound(100)
 	r.cancel()
 	r.logs.wait(t, "stopping", 1)
 	errorIs(t, live())
 	close(hung)
-}
-
-// bound sets how many connections may be open.
-func (r *running) bound(n int) {
-	r.listener.Load().mu.Lock()
-	defer r.listener.Load().mu.Unlock()
-	r.listener.Load().max = n
 }
 
 // An API server that shows a certificate of its own is let in, and the server's own

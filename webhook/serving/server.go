@@ -26,6 +26,13 @@ const (
 	streamBuffer     = 64 << 10 // no less: clients send that much before they know our bound
 )
 
+const (
+	// maxHeaderBytes bounds the header of a request.
+	maxHeaderBytes = 64 << 10
+	// maxStreams bounds the requests at a time on a connection of HTTP/2.
+	maxStreams = 100
+)
+
 // Server serves a handler over TLS by the rules of this package.
 type Server struct {
 	config       Config
@@ -62,17 +69,33 @@ func New(c Config) (*Server, error) {
 		ReadHeaderTimeout: c.HeaderTimeout,
 		WriteTimeout:      c.RequestTimeout,
 		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    c.MaxHeaderBytes,
+		MaxHeaderBytes:    maxHeaderBytes,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: c.MaxStreams, WriteByteTimeout: c.RequestTimeout,
+			MaxConcurrentStreams: maxStreams, WriteByteTimeout: c.RequestTimeout,
 			MaxReceiveBufferPerConnection: connectionBuffer, MaxReceiveBufferPerStream: streamBuffer,
 		},
-		ConnContext: withConn,
 		// Not the context of Run, whose end must not cancel what is in flight.
 		BaseContext: func(net.Listener) context.Context { return s.requests },
 		ErrorLog:    errorLog(c.Log),
 	}
 	return s, nil
+}
+
+func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	running := s.inFlight.Add(1)
+	defer s.inFlight.Add(-1)
+	if s.goodbye.Load() {
+		w.Header().Set("Connection", "close") // with HTTP/2 this sends GOAWAY
+	}
+	if running > int64(s.config.MaxRequests) {
+		http.Error(w, "too many requests at a time", http.StatusServiceUnavailable)
+		return
+	}
+	if r.ContentLength != 0 { // with HTTP/2 the body is not http.NoBody
+		// Both protocols of net/http can do this, and forget it when the body has ended.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.config.BodyTimeout))
+	}
+	s.config.Handler.ServeHTTP(w, r)
 }
 
 // Run serves until ctx is done or Stop is called, and then by the rules of the package. It
@@ -112,7 +135,7 @@ func (s *Server) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l := newListener(plain, s.config.MaxConnections, s.config.MaxRequests)
+	l := newListener(plain, s.config.MaxConnections)
 	failed := make(chan error, 1)
 	go func() { failed <- s.http.ServeTLS(l, "", "") }()
 	s.listener.Store(l)
@@ -221,7 +244,7 @@ func (s *Server) Live(r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
 	defer cancel()
 	_, err := handshake(ctx, l.Addr().String())
-	if err == nil || l.full() || done(s.leaving) {
+	if err == nil || l.crowded() || done(s.leaving) {
 		return nil
 	}
 	return fmt.Errorf("own listener: %w", err)

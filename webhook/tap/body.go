@@ -13,6 +13,9 @@ type body struct {
 
 	reading sync.Mutex // held while source is read; taken before mu
 	closed  bool       // nobody may read any more; guarded by reading
+	first   []byte     // what was read of source, unless that is more than pieceBytes; guarded by reading
+	again   []byte     // of first, to be read once more; guarded by reading
+	more    bool       // more was read than pieceBytes; guarded by reading
 
 	mu  sync.Mutex
 	end bool  // all of source was read; guarded by mu
@@ -28,7 +31,17 @@ func (b *body) Read(p []byte) (int, error) {
 	if b.closed {
 		return 0, errClosed
 	}
+	if len(b.again) > 0 {
+		n := copy(p, b.again)
+		b.again = b.again[n:]
+		return n, nil
+	}
 	n, err := b.source.Read(p)
+	if b.more = b.more || len(b.first)+n > pieceBytes; b.more {
+		b.first = nil
+	} else {
+		b.first = append(b.first, p[:n]...)
+	}
 	if err != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -43,6 +56,14 @@ func (b *body) Read(p []byte) (int, error) {
 
 // Close leaves the source open: it is the server's.
 func (b *body) Close() error { return nil }
+
+// rewind has the body read from its beginning again, if all that was read is kept.
+func (b *body) rewind() bool {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	b.again = b.first
+	return !b.more
+}
 
 // drain reads what is left of the source, and ends every other reading.
 func (b *body) drain() {

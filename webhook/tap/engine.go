@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -36,7 +35,6 @@ type engine struct {
 	names      func() []string
 	ca         *authorities // nil: those of the system
 	health     *health
-	silent     atomic.Bool // it names no protocol, and does not speak HTTP/2
 }
 
 func newEngine(c Config, log *slog.Logger) (*engine, error) {
@@ -92,70 +90,14 @@ func loopback(host string) bool {
 func (e *engine) dial(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	nc, err := e.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if e.url.Scheme == "http" {
-		return nc, nil
-	}
-	tc, err := e.handshake(ctx, nc, "http/1.1")
-	switch {
-	case err == nil && (tc.ConnectionState().NegotiatedProtocol != "" || e.silent.Load()):
-		return tc, nil
-	case err == nil:
-		_ = tc.Close() // nothing was sent on it, and an engine may serve one connection at a time
-	case !refused(err):
-		return nil, err
-	}
-	over, second := e.dialHTTP2(ctx)
-	switch {
-	case second == nil:
-		return over, nil
-	case err == nil && errors.Is(second, errNoHTTP2):
-		e.silent.Store(true)
-		return e.dial(ctx)
-	case err == nil:
-		return nil, second
-	}
-	return nil, err
-}
-
-// refused reports whether the other side has ended the handshake.
-func refused(err error) bool {
-	alert, ok := errors.AsType[*net.OpError](err)
-	return ok && alert.Op == "remote error"
-}
-
-var errNoHTTP2 = errors.New("the engine did not choose HTTP/2")
-
-// dialHTTP2 connects to an engine that may speak nothing else.
-func (e *engine) dialHTTP2(ctx context.Context) (net.Conn, error) {
-	nc, err := e.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	tc, err := e.handshake(ctx, nc, "h2")
-	if err != nil {
-		return nil, err
-	}
-	if tc.ConnectionState().NegotiatedProtocol != "h2" {
-		_ = tc.Close() // nothing was sent on it
-		return nil, errNoHTTP2
-	}
-	return tc, nil
-}
-
-func (e *engine) connect(ctx context.Context) (net.Conn, error) {
 	var d net.Dialer
-	return d.DialContext(ctx, "tcp", e.address)
-}
-
-// handshake returns nc with TLS. After an error nc is closed.
-func (e *engine) handshake(ctx context.Context, nc net.Conn, protocol string) (*tls.Conn, error) {
+	nc, err := d.DialContext(ctx, "tcp", e.address)
+	if err != nil || e.url.Scheme == "http" {
+		return nc, err
+	}
 	tc := tls.Client(nc, &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		NextProtos:         []string{protocol},
+		NextProtos:         []string{"http/1.1"},
 		ServerName:         e.indication(),
 		InsecureSkipVerify: true, // verify does it: one of several names will do
 		VerifyConnection:   e.verify,

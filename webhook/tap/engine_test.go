@@ -1,7 +1,6 @@
 package tap_test
 
 import (
-	"bufio"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,7 +9,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/big"
 	"net"
@@ -144,45 +142,6 @@ func TestEngineIsVerified(t *testing.T) {
 				t.Errorf("got %d, want %d", w.Code, want)
 			}
 		})
-	}
-}
-
-// An engine may serve one connection at a time and know no ALPN, as the servers of some
-// standard libraries do: no second connection is made while a first one is open.
-func TestEngineWithOneConnection(t *testing.T) {
-	ca := newAuthority(t, "engine CA")
-	file := filepath.Join(t.TempDir(), "ca.crt")
-	ca.write(t, file)
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{ca.issue(t, time.Hour, "127.0.0.1")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
-				io.WriteString(nc, "HTTP/1.0 200 OK\r\n\r\n")
-			}
-			nc.Close()
-		}
-	}()
-	proxy, err := tap.New(tap.Config{Upstream: "https://" + l.Addr().String(), CAFile: file})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer proxy.Close()
-	for range 2 {
-		w := httptest.NewRecorder()
-		if proxy.ServeHTTP(w, httptest.NewRequest("GET", "/", nil)); w.Code != http.StatusOK {
-			t.Errorf("got %d, want 200", w.Code)
-		}
-	}
-	if err := proxy.Ready(t.Context()); err != nil {
-		t.Errorf("Ready: %v", err)
 	}
 }
 

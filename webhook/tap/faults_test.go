@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -27,32 +26,12 @@ import (
 
 var jsonHeader = http.Header{"Content-Type": {"application/json; charset=utf-8"}}
 
-// An engine that is not there is 502 at once, whatever time there would be.
-func TestEngineDown(t *testing.T) {
-	for _, p := range protocols {
-		e := newServer(t, p, http.HandlerFunc(mirror))
-		var ended results
-		through := newTap(t, p, e, func(c *tap.Config) { c.Observe = ended.observe })
-		c := newClient(t, p, through)
-		ask(t, c, through.URL, request("POST", "/", "{}", jsonHeader)) // and leaves an idle connection
-		e.CloseClientConnections()
-		e.Close()
-		for range 3 {
-			got := ask(t, c, through.URL, request("POST", "/?timeout=1h", "{}", jsonHeader))
-			if want := "docket tap: the engine cannot be reached, or ended the connection without an answer\n"; got.Status != http.StatusBadGateway || got.Body != want {
-				t.Errorf("%s: got %d %q, want 502 %q", p, got.Status, got.Body, want)
-			}
-		}
-		ended.want(t, tap.Unreachable, 3)
-	}
-}
-
 // What was asked is read to its end though there is no engine, so that the record of the
 // failure can tell of it. The next request comes on another connection: the API server
 // finds an engine that is back where the Service says that it is ready.
 func TestEngineDownIsKnown(t *testing.T) {
 	for _, p := range protocols {
-		e := newServer(t, p, http.HandlerFunc(mirror))
+		e := newServer(t, "http/1.1", http.HandlerFunc(mirror))
 		proxy, err := tap.New(tap.Config{Upstream: e.URL, CAFile: caFile(t, e)})
 		if err != nil {
 			t.Fatal(err)
@@ -100,9 +79,9 @@ func (c *counting) Read(p []byte) (int, error) {
 // When the time that the API server gave is over the answer is 504, and the engine is told
 // to stop. Another kind of request has no time-out.
 func TestSlowEngine(t *testing.T) {
-	everyWay(t, func(t *testing.T, client, engine protocol) {
+	everyWay(t, func(t *testing.T, client protocol) {
 		told, goOn := make(chan error, 1), make(chan bool, 1)
-		e := newServer(t, engine, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := newServer(t, "http/1.1", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			io.Copy(io.Discard, r.Body)
 			if r.Method == http.MethodGet {
 				<-goOn
@@ -177,9 +156,9 @@ func (endless) Read(p []byte) (int, error) { return len(p), nil }
 // A body of 32 MiB passes. A larger one is 413: before anything is sent if its length says
 // so, else at the byte that is too many.
 func TestTooLarge(t *testing.T) {
-	everyWay(t, func(t *testing.T, client, engine protocol) {
+	everyWay(t, func(t *testing.T, client protocol) {
 		var whole, asked atomic.Int64
-		e := newServer(t, engine, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		e := newServer(t, "http/1.1", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			asked.Add(1)
 			if n, err := io.Copy(io.Discard, r.Body); err == nil {
 				whole.Add(n)
@@ -256,8 +235,8 @@ func TestBadBody(t *testing.T) {
 
 // An answer that breaks off breaks off for the client, too.
 func TestAnswerCutOff(t *testing.T) {
-	everyWay(t, func(t *testing.T, client, engine protocol) {
-		e := newServer(t, engine, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	everyWay(t, func(t *testing.T, client protocol) {
+		e := newServer(t, "http/1.1", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			io.WriteString(w, "half")
 			w.(http.Flusher).Flush()
@@ -279,9 +258,9 @@ func TestAnswerCutOff(t *testing.T) {
 
 // A client that goes away takes its request from the engine.
 func TestClientGone(t *testing.T) {
-	everyWay(t, func(t *testing.T, client, engine protocol) {
+	everyWay(t, func(t *testing.T, client protocol) {
 		begun, told := make(chan bool), make(chan bool)
-		e := newServer(t, engine, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		e := newServer(t, "http/1.1", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			io.Copy(io.Discard, r.Body)
 			close(begun)
 			<-r.Context().Done()
@@ -389,10 +368,10 @@ func TestNeverTwice(t *testing.T) {
 		"review":          jsonHeader,
 		"idempotency key": {"Content-Type": {"application/json"}, "Idempotency-Key": {"k"}},
 	} {
-		everyWay(t, func(t *testing.T, client, engine protocol) {
+		everyWay(t, func(t *testing.T, client protocol) {
 			var asked atomic.Int64
 			var dying atomic.Bool
-			e := newServer(t, engine, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			e := newServer(t, "http/1.1", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if dying.Load() {
 					asked.Add(1)
 					r.Body.Read(make([]byte, 10))
@@ -411,67 +390,6 @@ func TestNeverTwice(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// After some resets of a stream clients in Go send a request again by themselves. An engine
-// may have begun with it nonetheless.
-func TestStreamReset(t *testing.T) {
-	for _, code := range []uint32{1, 7} { // PROTOCOL_ERROR, REFUSED_STREAM
-		e := newServer(t, "h2", nil)
-		l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: e.TLS.Certificates, NextProtos: []string{"h2"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { l.Close() })
-		var streams atomic.Int32
-		go func() {
-			for {
-				nc, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go resetStreams(nc, code, &streams)
-			}
-		}()
-		through := newTap(t, "http/1.1", e, func(c *tap.Config) { c.Upstream = "https://" + l.Addr().String() })
-		got := ask(t, newClient(t, "http/1.1", through), through.URL, request("POST", "/", "{}", jsonHeader))
-		if n := streams.Load(); n != 1 || got.Status != http.StatusBadGateway {
-			t.Errorf("code %d: got %d streams and %d, want 1 and 502", code, n, got.Status)
-		}
-	}
-}
-
-// resetStreams speaks as much HTTP/2 as it takes to end the first stream with code, and
-// others with INTERNAL_ERROR.
-func resetStreams(nc net.Conn, code uint32, streams *atomic.Int32) {
-	defer nc.Close()
-	if _, err := io.CopyN(io.Discard, nc, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
-		return
-	}
-	const data, headers, reset, settings = 0, 1, 3, 4
-	nc.Write([]byte{0, 0, 0, settings, 0, 0, 0, 0, 0})
-	for {
-		var head [9]byte
-		if _, err := io.ReadFull(nc, head[:]); err != nil {
-			return
-		}
-		length := int64(head[0])<<16 | int64(head[1])<<8 | int64(head[2])
-		if _, err := io.CopyN(io.Discard, nc, length); err != nil {
-			return
-		}
-		switch kind, flags := head[3], head[4]; {
-		case kind == settings && flags == 0:
-			nc.Write([]byte{0, 0, 0, settings, 1, 0, 0, 0, 0})
-		case kind == headers:
-			streams.Add(1)
-		case kind == data && flags&1 != 0: // all of it is here
-			if streams.Load() > 1 {
-				code = 2
-			}
-			frame := append([]byte{0, 0, 4, reset, 0}, head[5:]...)
-			nc.Write(binary.BigEndian.AppendUint32(frame, code))
-		}
 	}
 }
 
@@ -551,21 +469,6 @@ func brokenEngine(t *testing.T, answer func(net.Conn)) (*tap.Tap, *lines) {
 	}
 	t.Cleanup(proxy.Close)
 	return proxy, log
-}
-
-// An engine that fails in another way each time does not fill the log.
-func TestHealthLogIsBounded(t *testing.T) {
-	n := 0
-	proxy, log := brokenEngine(t, func(nc net.Conn) {
-		fmt.Fprintf(nc, "nonsense-%d\r\n\r\n", n)
-		n++
-	})
-	for range 20 {
-		proxy.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader("{}")))
-	}
-	if text := log.String(); strings.Count(text, "\n") != 8 || !strings.Contains(text, "nonsense-7") {
-		t.Errorf("got\n%s\nwant the first 8 of 20 ways to fail", text)
-	}
 }
 
 // A failure that differs by nothing but our port is the same, and what a client asks for is

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,24 +13,24 @@ import (
 
 const (
 	// maxTold bounds the log of an engine that fails in ever other ways, or fails and
-	// answers by turns: so many ways at once, and one more each quietTime.
+	// answers by turns: so many failures in each quietTime.
 	maxTold   = 8
-	quietTime = time.Minute
+	quietTime = 10 * time.Minute
 	// maxReason bounds what an engine, which may not be the right one, can put into the log.
 	maxReason = 1 << 10
 )
 
-// health logs that the engine fails: once, again for each other way in which it fails, and when
-// it answers again.
+// health logs that the engine fails: once, again when it fails in another way, and when it
+// answers again.
 type health struct {
 	log     *slog.Logger
 	failing atomic.Bool // since it answered last, for works
 
 	mu       sync.Mutex
-	told     []string  // how it has failed last, as logged since it answered; guarded by mu
+	told     string    // how it has failed last, as logged since it answered; guarded by mu
 	failures int       // since it was logged that it answers; guarded by mu
-	spent    int       // of maxTold; guarded by mu
-	since    time.Time // spent is of this moment; guarded by mu
+	lines    int       // failures logged since the time below; guarded by mu
+	since    time.Time // guarded by mu
 }
 
 func (h *health) fails(err error) {
@@ -39,25 +38,14 @@ func (h *health) fails(err error) {
 	defer h.mu.Unlock()
 	h.failures++
 	h.failing.Store(true)
-	if why := steady(err); !slices.Contains(h.told, why) && h.mayTell(time.Now()) {
-		h.told = append(h.told[max(0, len(h.told)+1-maxTold):], why)
+	if now := time.Now(); now.Sub(h.since) >= quietTime {
+		h.since, h.lines = now, 0
+	}
+	if why := steady(err); why != h.told && h.lines < maxTold {
+		h.told = why
+		h.lines++
 		h.log.Warn("the engine does not answer: requests get 502", "error", why)
 	}
-}
-
-// mayTell reports whether one more failure may be logged.
-func (h *health) mayTell(now time.Time) bool {
-	back := min(h.spent, int(now.Sub(h.since)/quietTime))
-	h.spent -= back
-	h.since = h.since.Add(time.Duration(back) * quietTime)
-	if h.spent == 0 {
-		h.since = now
-	}
-	if h.spent == maxTold {
-		return false
-	}
-	h.spent++
-	return true
 }
 
 // steady is the text of err without our own port, which is another for each connection. It
@@ -86,10 +74,10 @@ func (h *health) works() {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.told) > 0 { // else nobody knows that it has failed
+	if h.told != "" { // else nobody knows that it has failed
 		h.log.Info("the engine answers again", "failed", h.failures)
 		h.failures = 0
 	}
-	h.told = nil
+	h.told = ""
 	h.failing.Store(false)
 }

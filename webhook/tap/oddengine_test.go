@@ -2,13 +2,9 @@ package tap_test
 
 import (
 	"bufio"
-	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/docket-export/docket/webhook/tap"
@@ -26,45 +22,6 @@ func TestStatusOfNothing(t *testing.T) {
 			got := ask(t, newClient(t, p, s), s.URL, request("POST", "/", "{}", jsonHeader))
 			if got.Status != http.StatusBadGateway {
 				t.Errorf("%s, engine says %s: got %d %q, want 502", p, status, got.Status, got.Body)
-			}
-		}
-	}
-}
-
-// An engine that is replaced by one of another protocol is asked what it would have been
-// asked: a body that was read for a connection of the old one is not lost, and no header is
-// added.
-func TestEngineChangesProtocol(t *testing.T) {
-	var speaks atomic.Value
-	speaks.Store("http/1.1")
-	e := httptest.NewUnstartedServer(http.HandlerFunc(mirror))
-	e.EnableHTTP2 = true
-	e.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		c := &tls.Config{Certificates: e.TLS.Certificates, NextProtos: []string{speaks.Load().(string)}}
-		return c, nil
-	}}
-	e.StartTLS()
-	t.Cleanup(e.Close)
-	through := newTap(t, "h2", e, nil)
-	c := newClient(t, "h2", through)
-	header := http.Header{"Content-Type": jsonHeader["Content-Type"], "User-Agent": nil}
-	for _, next := range []string{"h2", "http/1.1", "h2"} {
-		body := strings.Repeat("x", 100<<10)
-		for _, length := range []int{10, len(body)} {
-			speaks.Store(map[string]string{"h2": "http/1.1", "http/1.1": "h2"}[next])
-			e.CloseClientConnections()
-			ask(t, c, through.URL, request("POST", "/", "{}", jsonHeader)) // and leaves an idle connection
-			speaks.Store(next)
-			e.CloseClientConnections()
-			got := ask(t, c, through.URL, request("POST", "/", body[:length], header))
-			if next == "http/1.1" && got.Status == http.StatusBadGateway { // it has crossed the end of HTTP/2; see transport
-				got = ask(t, c, through.URL, request("POST", "/", body[:length], header))
-			}
-			if n := strings.Count(got.Body, "x"); got.Status != http.StatusOK || n < length {
-				t.Errorf("an engine that speaks %s now got %d of %d bytes, and the answer was %d %.200q", next, n, length, got.Status, got.Body)
-			}
-			if strings.Contains(strings.ToLower(got.Body), "user-agent") {
-				t.Errorf("an engine that speaks %s now got a User-Agent that nobody has sent: %.400q", next, got.Body)
 			}
 		}
 	}

@@ -12,28 +12,28 @@
 // Requests and answers pass as streams, on every path, with their headers, trailers and
 // 1xx answers. Only the headers of a single connection (Connection, Keep-Alive,
 // Transfer-Encoding and the others of RFC 9110, section 7.6.1) are each side's own. The
-// proxy adds no header. No more than pieceBytes of a body are in memory beside the buffers
-// of connections.
+// proxy adds no header. The first pieceBytes of a body are in memory, beside the buffers of
+// connections.
 //
 //	tap.go       the handler: limits, time, what an engine that fails looks like
 //	transport.go connections to the engine, and when a request may take another one
-//	conn.go      one request and its answer on a connection
 //	body.go      the body of a request, which two goroutines may read
 //	engine.go    where the engine is, and whether it is the engine
 //	health.go    log messages about it
 //
-// Towards the engine it speaks HTTP/1.1, and HTTP/2 if the engine takes nothing else. It
-// imports the standard library only.
+// Towards the engine it speaks HTTP/1.1. It imports the standard library only.
 package tap
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"log/slog"
 	"mime"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"os"
 	"strings"
@@ -133,7 +133,7 @@ func (t *Tap) Ready(ctx context.Context) error {
 }
 
 // Close closes the connections to the engine that no request uses.
-func (t *Tap) Close() { t.transport.close() }
+func (t *Tap) Close() { t.transport.http.CloseIdleConnections() }
 
 // errTimeout is the cause of the end of a request whose time is over.
 var errTimeout = errors.New("the timeout of the API server has passed")
@@ -143,8 +143,8 @@ type exchange struct {
 	w      http.ResponseWriter
 	body   body
 	result Result
-
-	unanswered bool // the engine was asked, and gave no answer
+	asked  bool  // the request was on its way to the engine
+	conn   *conn // that the request had last; nil: none
 }
 
 type exchangeKey struct{}
@@ -160,7 +160,12 @@ func (t *Tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuse(TooLarge)
 		return
 	}
+	if malformed(r) {
+		x.refuse(BadBody)
+		return
+	}
 	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: x.gotConn})
 	if limit := reviewTimeout(r); limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, errTimeout)
@@ -168,6 +173,7 @@ func (t *Tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r = r.WithContext(ctx)
 	x.body.source = http.MaxBytesReader(w, r.Body, MaxBodyBytes)
+	x.body.first = make([]byte, 0, max(0, min(r.ContentLength, pieceBytes)))
 	defer x.endBodyAt(ctx)()
 	t.proxy.ServeHTTP(w, r)
 	if x.result == CutOff {
@@ -222,12 +228,29 @@ func (t *Tap) rewrite(p *httputil.ProxyRequest) {
 	// The map that fills when the body has ended, not a copy of its keys.
 	out.Trailer = p.In.Trailer
 	if path, _, _ := strings.Cut(p.In.RequestURI, "?"); strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") {
-		out.URL.Opaque = path // as it was escaped, for HTTP/2: conn writes RequestURI
+		out.URL.Opaque = path // as it was escaped
+	}
+	if len(out.Trailer) > 0 {
+		out.ContentLength = -1 // in HTTP/1.1 only a body in chunks has trailers
 	}
 }
 
-// begin sees the head of an answer of the engine.
+// malformed reports whether r has a method or a target that HTTP/1.1 does not allow: a
+// client of HTTP/2 can say one that would be two requests, or another.
+func malformed(r *http.Request) bool {
+	notMethod := func(c rune) bool { return c <= ' ' || c >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c) }
+	notTarget := func(c rune) bool { return c <= ' ' || c == 0x7f }
+	return r.Method == "" || strings.ContainsFunc(r.Method, notMethod) ||
+		r.RequestURI == "" || strings.ContainsFunc(r.RequestURI, notTarget)
+}
+
+// begin sees the head of an answer of the engine. It fails if the status cannot be passed
+// on: none is below 100, and no protocol changes unasked.
 func (t *Tap) begin(res *http.Response) error {
+	switched := res.StatusCode == http.StatusSwitchingProtocols
+	if res.StatusCode < http.StatusOK && !switched || switched && res.Request.Header.Get("Upgrade") == "" {
+		return fmt.Errorf("the answer has the unexpected status %d", res.StatusCode)
+	}
 	t.engine.health.works()
 	x := exchangeOf(res.Request.Context())
 	for _, key := range []string{"Content-Type", "Date"} {
@@ -235,7 +258,7 @@ func (t *Tap) begin(res *http.Response) error {
 			x.w.Header()[key] = nil // else the server would make one up
 		}
 	}
-	if res.StatusCode != http.StatusSwitchingProtocols { // whose body is written to, too
+	if !switched { // whose body is written to, too
 		res.Body = &answer{ReadCloser: res.Body, x: x, ctx: res.Request.Context()}
 	}
 	return nil
@@ -280,7 +303,7 @@ func (t *Tap) fail(w http.ResponseWriter, r *http.Request, err error) {
 		panic(http.ErrAbortHandler) // nobody is there to answer
 	case x.body.failure() != nil:
 		x.refuse(BadBody)
-	case !x.unanswered: // a change of protocol that cannot be
+	case !x.asked: // a change of protocol that cannot be
 		x.refuse(BadBody)
 	default:
 		t.engine.health.fails(err)

@@ -118,15 +118,13 @@ func newTap(t *testing.T, p protocol, engine *httptest.Server, change func(*tap.
 	return s
 }
 
-// everyWay runs a test with each pair of protocols.
-func everyWay(t *testing.T, test func(t *testing.T, client, engine protocol)) {
+// everyWay runs a test with clients of each protocol.
+func everyWay(t *testing.T, test func(t *testing.T, client protocol)) {
 	for _, client := range protocols {
-		for _, engine := range protocols {
-			t.Run(fmt.Sprintf("client %s engine %s", strings.ReplaceAll(string(client), "/", " "), strings.ReplaceAll(string(engine), "/", " ")), func(t *testing.T) {
-				t.Parallel()
-				test(t, client, engine)
-			})
-		}
+		t.Run(strings.ReplaceAll(string(client), "/", " "), func(t *testing.T) {
+			t.Parallel()
+			test(t, client)
+		})
 	}
 }
 
@@ -284,12 +282,12 @@ func TestUntouched(t *testing.T) {
 		"timeout in vain":       request("POST", "/?timeout=soon", review, kind),
 		"timeout without a day": request("POST", "/?timeout=-1s", review, kind),
 	}
-	everyWay(t, func(t *testing.T, client, engine protocol) {
-		e := newServer(t, engine, http.HandlerFunc(mirror))
+	everyWay(t, func(t *testing.T, client protocol) {
+		e := newServer(t, "http/1.1", http.HandlerFunc(mirror))
 		through := newTap(t, client, e, nil)
-		direct, c := newClient(t, engine, e), newClient(t, client, through)
+		direct, c := newClient(t, "http/1.1", e), newClient(t, client, through)
 		for name, make := range tests {
-			if name == "expect" && client != engine {
+			if name == "expect" && client == "h2" {
 				continue // a server of HTTP/2 in Go keeps the header from its handler
 			}
 			t.Run(name, func(t *testing.T) {
@@ -307,7 +305,6 @@ func TestUntouched(t *testing.T) {
 func TestTargetIsUntouched(t *testing.T) {
 	e := newServer(t, "http/1.1", http.HandlerFunc(mirror))
 	through := newTap(t, "http/1.1", e, nil)
-	overHTTP2 := newTap(t, "http/1.1", newServer(t, "h2", http.HandlerFunc(mirror)), nil)
 	sees := func(s *httptest.Server, head string) (is seen) {
 		nc := dialRaw(t, s)
 		io.WriteString(nc, head+"\r\nConnection: close\r\n\r\n")
@@ -323,20 +320,13 @@ func TestTargetIsUntouched(t *testing.T) {
 	}
 	for _, head := range []string{
 		"GET //a//b HTTP/1.1\r\nHost: h",
-		"GET //a|\"<b>^`{}\\%2F%2f%41\xe9?a=|&&b HTTP/1.1\r\nHost: h",
+		"GET /a|\"<b>^`{}\\%2F%2f%41\xe9?a=|&&b HTTP/1.1\r\nHost: h",
 		"GET /a|b\"\xff HTTP/1.1\r\nHost: h:1",
-		"GET http://other/x HTTP/1.1\r\nHost: h",
-		"GET /x HTTP/1.1\r\nHost:",
-		"GET /x HTTP/1.0",
 		"GET /x HTTP/1.0\r\nHost: h",
 	} {
 		if got, want := sees(through, head), sees(e, head); !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: got %+v, want %+v", head, got, want)
 		}
-	}
-	const odd = "GET /a|b\"\xff%2F HTTP/1.1\r\nHost: h" // which Go escapes in another way
-	if got, want := sees(overHTTP2, odd), sees(e, odd); !reflect.DeepEqual(got, want) {
-		t.Errorf("%q: an engine of HTTP/2 got %+v, want %+v", odd, got, want)
 	}
 }
 
@@ -371,15 +361,13 @@ func short(g got) got {
 
 // A body that is refused before it is sent stays unsent, through the proxy as without.
 func TestExpectRefused(t *testing.T) {
-	for _, engine := range protocols {
-		e := newServer(t, engine, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusExpectationFailed) }))
-		through := newTap(t, "http/1.1", e, nil)
-		read := false
-		r := request("POST", "/", "body", http.Header{"Expect": {"100-continue"}})()
-		r.Body = io.NopCloser(io.MultiReader(atStart(func() { read = true }), r.Body))
-		if got := ask(t, newClient(t, "http/1.1", through), through.URL, func() *http.Request { return r }); got.Status != http.StatusExpectationFailed || read {
-			t.Errorf("engine %s: got %d, body read: %v, want 417 and no body", engine, got.Status, read)
-		}
+	e := newServer(t, "http/1.1", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusExpectationFailed) }))
+	through := newTap(t, "http/1.1", e, nil)
+	read := false
+	r := request("POST", "/", "body", http.Header{"Expect": {"100-continue"}})()
+	r.Body = io.NopCloser(io.MultiReader(atStart(func() { read = true }), r.Body))
+	if got := ask(t, newClient(t, "http/1.1", through), through.URL, func() *http.Request { return r }); got.Status != http.StatusExpectationFailed || read {
+		t.Errorf("got %d, body read: %v, want 417 and no body", got.Status, read)
 	}
 }
 
@@ -389,9 +377,9 @@ func (f atStart) Read([]byte) (int, error) { f(); return 0, io.EOF }
 
 // Parts of an answer come through as they are written.
 func TestAnswerStreams(t *testing.T) {
-	everyWay(t, func(t *testing.T, client, engine protocol) {
+	everyWay(t, func(t *testing.T, client protocol) {
 		next := make(chan bool)
-		e := newServer(t, engine, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		e := newServer(t, "http/1.1", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			for range next {
 				io.WriteString(w, "line\n")
 				w.(http.Flusher).Flush()

@@ -1,15 +1,12 @@
 package tap
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"sync"
+	"net/http/httptrace"
 	"sync/atomic"
 	"time"
 )
@@ -21,179 +18,113 @@ const (
 	// idleTime is less than the time that engines leave a connection open, most of them
 	// 90 s or more, so that it is we who close.
 	idleTime = 30 * time.Second
-	// streamWindow is how much of an answer may be under way on HTTP/2 before we have
-	// read it.
-	streamWindow = 64 << 10
+	// pieceBytes holds most reviews with their header, and is the most that a record of
+	// TLS holds.
+	pieceBytes = 16 << 10
+	// maxAnswerHeaderBytes bounds the header of an answer, with those of its 1xx answers.
+	maxAnswerHeaderBytes = 1 << 20
+	// expectTime is how long a body waits for an engine that knows nothing of
+	// "Expect: 100-continue".
+	expectTime = time.Second
 )
 
-// transport sends requests to the engine, each once, on connections of HTTP/1.1 that it
-// keeps. A request costs no goroutine: that of its handler does everything, unless the body
-// is larger than a piece.
+// transport sends requests to the engine, each once, over HTTP/1.1.
 //
 // An engine closes connections that were idle for long, at the moment when a request
 // takes one, too. The request then takes another connection, but only if nothing was
-// written to the first.
-//
-// BUG: a request that crosses the goodbye of an engine that speaks HTTP/2 alone is 502,
-// although the engine says that it has not begun. Given the body anew, net/http would send
-// it again, but does the same after PROTOCOL_ERROR, which does not say that.
-type transport struct {
-	dial    func(context.Context) (net.Conn, error)
-	isHTTP2 atomic.Bool     // the engine, when it was dialed last
-	http2   *http.Transport // for an engine that takes nothing else
-
-	mu      sync.Mutex
-	idle    []*conn     // the one that was used last is the last; guarded by mu
-	janitor *time.Timer // closes those that were idle for long; guarded by mu; nil: there are none
-}
+// written to the first. net/http does so only for some of these failures, and sends some
+// requests again of which the engine has seen something. Without GetBody it does neither
+// for a request that has a body.
+type transport struct{ http http.Transport }
 
 func newTransport(e *engine) *transport {
-	t := &transport{dial: e.dial}
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return t.connect(ctx) }
-	t.http2 = &http.Transport{
-		DialContext:        dial,
-		DialTLSContext:     dial,
-		Protocols:          protocols(),
-		DisableCompression: true, // which would ask for what the client has not asked for
-		IdleConnTimeout:    idleTime,
-		// No ResponseHeaderTimeout: the API server says in each request how long it waits.
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		nc, err := e.dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return &conn{Conn: nc}, nil
+	}
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	return &transport{http.Transport{
+		DialContext:            dial,
+		DialTLSContext:         dial,
+		Protocols:              &protocols,
+		DisableCompression:     true, // which would ask for what the client has not asked for
+		MaxIdleConnsPerHost:    idleConnections,
+		IdleConnTimeout:        idleTime,
+		WriteBufferSize:        pieceBytes,
 		ExpectContinueTimeout:  expectTime,
 		MaxResponseHeaderBytes: maxAnswerHeaderBytes,
-		HTTP2:                  &http.HTTP2Config{MaxReceiveBufferPerStream: streamWindow, SendPingTimeout: idleTime},
-	}
-	return t
-}
-
-func protocols() *http.Protocols {
-	var p http.Protocols
-	p.SetHTTP1(true) // an engine can be replaced by one that speaks it
-	p.SetHTTP2(true)
-	return &p
-}
-
-func (t *transport) connect(ctx context.Context) (net.Conn, error) {
-	nc, err := t.dial(ctx)
-	if err == nil {
-		tc, ok := nc.(*tls.Conn)
-		t.isHTTP2.Store(ok && tc.ConnectionState().NegotiatedProtocol == "h2")
-	}
-	return nc, err
+		// No ResponseHeaderTimeout: the API server says in each request how long it waits.
+	}}
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := exchangeOf(req.Context())
-	if req.Body != nil {
-		req.Body = &x.body // without GetBody nothing is sent again of which some was read
-	}
-	res, err := t.send(req, x)
-	if err == nil && !isAnswer(res) {
-		_ = res.Body.Close()
-		res, err = nil, fmt.Errorf("the answer has the unexpected status %d", res.StatusCode)
-	}
-	x.unanswered = err != nil && !errors.Is(err, errMalformed)
-	if failure := x.body.failure(); err != nil && failure != nil {
-		return nil, failure // which was the cause
-	}
-	return res, err
-}
-
-// isAnswer reports whether the status of res can be passed on. None is below 100, and no
-// protocol changes unasked.
-func isAnswer(res *http.Response) bool {
-	if res.StatusCode == http.StatusSwitchingProtocols {
-		return res.Request.Header.Get("Upgrade") != ""
-	}
-	return res.StatusCode >= http.StatusOK
-}
-
-func (t *transport) send(req *http.Request, x *exchange) (*http.Response, error) {
-	if t.isHTTP2.Load() {
-		return t.http2.RoundTrip(req)
-	}
-	s := &sending{req: req, body: &x.body}
-	defer s.release()
+	x.asked = true
 	for {
-		c, err := t.take(req.Context())
-		if err != nil {
+		x.conn = nil
+		if req.Body != nil {
+			req.Body = &x.body
+		}
+		res, err := t.http.RoundTrip(req)
+		if err == nil {
+			return res, nil
+		}
+		if failure := x.body.failure(); failure != nil {
+			return nil, failure // which was the cause
+		}
+		if !x.conn.unused() || req.Context().Err() != nil || !x.body.rewind() {
 			return nil, err
 		}
-		if c == nil {
-			if read := s.first[s.head:]; len(read) > 0 { // for a connection that was gone
-				req.Body = struct {
-					io.Reader
-					io.Closer
-				}{io.MultiReader(bytes.NewReader(bytes.Clone(read)), &x.body), &x.body}
-			}
-			return t.http2.RoundTrip(req)
-		}
-		res, err := c.roundTrip(s)
-		if !errors.Is(err, errUnwritten) {
-			return res, err
-		}
 	}
 }
 
-// take returns the idle connection that was used last, or a new one. nil: the engine
-// wants HTTP/2.
-func (t *transport) take(ctx context.Context) (*conn, error) {
-	t.mu.Lock()
-	if last := len(t.idle) - 1; last >= 0 {
-		c := t.idle[last]
-		t.idle[last] = nil
-		t.idle = t.idle[:last]
-		t.mu.Unlock()
-		return c, nil
-	}
-	t.mu.Unlock()
-	nc, err := t.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if t.isHTTP2.Load() {
-		return nil, nc.Close() // nothing was sent on it
-	}
-	return newConn(nc, t), nil
+// gotConn is for httptrace: the exchange has this connection from now on.
+func (x *exchange) gotConn(info httptrace.GotConnInfo) {
+	x.conn = info.Conn.(*conn)
+	x.conn.reused, x.conn.taken = info.Reused, info.Reused
+	x.conn.written.Store(false)
 }
 
-// put keeps c for the next request.
-func (t *transport) put(c *conn) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.idle) == idleConnections {
-		c.socket.Close() // without a goodbye, which would take time
-		return
-	}
-	c.since = time.Now()
-	t.idle = append(t.idle, c)
-	if t.janitor == nil {
-		t.janitor = time.AfterFunc(idleTime, t.expire)
-	}
+// conn is a connection to the engine. One request has it at a time.
+type conn struct {
+	net.Conn
+	reused  bool        // the request that has it is not the first
+	taken   bool        // nothing was written since a request took it from the idle ones
+	written atomic.Bool // by the request that has it
 }
 
-// expire closes the connections that have been idle for long.
-func (t *transport) expire() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.janitor = nil
-	for len(t.idle) > 0 {
-		left := idleTime - time.Since(t.idle[0].since)
-		if left > 0 {
-			t.janitor = time.AfterFunc(left, t.expire)
-			return
-		}
-		t.idle[0].socket.Close()
-		t.idle = append(t.idle[:0], t.idle[1:]...)
+var errClosedIdle = errors.New("the engine has closed the connection while it was idle")
+
+// Write implements net.Conn.
+func (c *conn) Write(p []byte) (int, error) {
+	if c.taken && hasInput(c.socket()) { // its end, as nothing was asked for
+		return 0, errClosedIdle
 	}
+	c.taken = false
+	n, err := c.Conn.Write(p)
+	if n > 0 {
+		c.written.Store(true)
+	}
+	return n, err
 }
 
-// close closes the connections that no request uses.
-func (t *transport) close() {
-	t.http2.CloseIdleConnections()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, c := range t.idle {
-		c.socket.Close()
+// CloseWrite passes on that the client of a changed protocol will write no more. Both kinds of
+// connections can.
+func (c *conn) CloseWrite() error { return c.Conn.(interface{ CloseWrite() error }).CloseWrite() }
+
+// socket is the connection below TLS.
+func (c *conn) socket() net.Conn {
+	if over, ok := c.Conn.(*tls.Conn); ok {
+		return over.NetConn()
 	}
-	t.idle = nil
+	return c.Conn
 }
+
+// unused reports whether the request that has c had an idle connection, and has written
+// nothing to it. c may be nil: no connection was made.
+func (c *conn) unused() bool { return c != nil && c.reused && !c.written.Load() }

@@ -9,9 +9,6 @@ import (
 	"github.com/docket-export/docket/sinks"
 )
 
-// FileName is the name of the manifest in the directory of an export.
-const FileName = "manifest.jsonl"
-
 // MaxLine bounds a line, newline excluded. MaxRanges gaps with the longest
 // numbers fit in.
 const MaxLine = 4 << 20

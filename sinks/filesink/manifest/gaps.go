@@ -56,15 +56,6 @@ func (g *Gaps) Add(from, to uint64, reason sinks.GapReason) error {
 // Len is the number of ranges.
 func (g Gaps) Len() int { return len(g.list) }
 
-// Count is the number of seqs. It is exact: the sum cannot overflow, because ranges
-// do not overlap.
-func (g Gaps) Count() (n uint64) {
-	for _, gap := range g.list {
-		n += gap.To - gap.From + 1
-	}
-	return n
-}
-
 // All yields the ranges in order.
 func (g Gaps) All() iter.Seq[sinks.Gap] { return slices.Values(g.list) }
 
@@ -83,15 +74,6 @@ func (g Gaps) Find(seq uint64) (gap sinks.Gap, ok bool) {
 		return sinks.Gap{}, false
 	}
 	return g.list[i], true
-}
-
-// Next returns the first seq from seq on that is in no range.
-func (g Gaps) Next(seq uint64) uint64 {
-	i := sort.Search(len(g.list), func(i int) bool { return g.list[i].To >= seq })
-	for ; i < len(g.list) && g.list[i].From <= seq; i++ {
-		seq = g.list[i].To + 1
-	}
-	return seq
 }
 
 // MarshalJSON implements json.Marshaler: {"Corrupt":"6","Filtered":"3-4,9"}.

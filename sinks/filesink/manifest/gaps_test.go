@@ -24,8 +24,8 @@ func gaps(t *testing.T, list ...sinks.Gap) (g Gaps) {
 func TestGaps(t *testing.T) {
 	g := gaps(t, sinks.Gap{From: 3, To: 3, Reason: sinks.Filtered}, sinks.Gap{From: 4, To: 6, Reason: sinks.Filtered},
 		sinks.Gap{From: 7, To: 7, Reason: sinks.Dropped}, sinks.Gap{From: 9, To: 10, Reason: sinks.Filtered})
-	if g.Len() != 3 || g.Count() != 7 {
-		t.Errorf("got %d ranges of %d seqs, want 3 of 7", g.Len(), g.Count())
+	if g.Len() != 3 {
+		t.Errorf("got %d ranges, want 3", g.Len())
 	}
 	text, err := json.Marshal(g)
 	if want := `{"Dropped":"7","Filtered":"3-6,9-10"}`; err != nil || string(text) != want {
@@ -38,11 +38,6 @@ func TestGaps(t *testing.T) {
 	for seq, want := range map[uint64]string{2: "", 3: "Filtered", 6: "Filtered", 7: "Dropped", 8: "", 10: "Filtered", 11: ""} {
 		if gap, ok := g.Find(seq); ok != (want != "") || string(gap.Reason) != want {
 			t.Errorf("%d: got %v, %t, want %q", seq, gap, ok, want)
-		}
-	}
-	for seq, want := range map[uint64]uint64{1: 1, 2: 2, 3: 8, 5: 8, 7: 8, 8: 8, 9: 11, 10: 11, 11: 11, math.MaxUint64: math.MaxUint64} {
-		if got := g.Next(seq); got != want {
-			t.Errorf("next from %d: got %d, want %d", seq, got, want)
 		}
 	}
 	for name, gap := range map[string]sinks.Gap{
@@ -64,7 +59,7 @@ func TestMaxRanges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	e.Records -= e.Gaps.Count()
+	e.Records -= 2 * MaxRanges
 	line, _, err := Chain{Key: testKey(1)}.Entry(e)
 	if err != nil {
 		t.Fatal(err)
@@ -120,8 +115,10 @@ func TestFollow(t *testing.T) {
 
 // seqsOf are the seqs of the records of e, which covers what is from from on.
 func seqsOf(e Entry, from uint64) (seqs []uint64) {
-	for seq := e.Gaps.Next(from); seq <= e.LastSeq; seq = e.Gaps.Next(seq + 1) {
-		seqs = append(seqs, seq)
+	for seq := from; seq <= e.LastSeq && len(seqs) < 100; seq++ {
+		if _, isGap := e.Gaps.Find(seq); !isGap {
+			seqs = append(seqs, seq)
+		}
 	}
 	return seqs
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/internal/fileversion"
 	"github.com/docket-export/docket/internal/lineage"
 	"github.com/docket-export/docket/sinks"
 )
@@ -260,9 +261,6 @@ func TestReaderGoesOn(t *testing.T) {
 			t.Fatalf("line %d: got %+v, %v as number %d", i+1, got, err, r.Number())
 		}
 	}
-	if want := int64(len(strings.Join(list, ""))); r.End() != want {
-		t.Errorf("got end %d, want %d", r.End(), want)
-	}
 }
 
 func TestReaderIsBounded(t *testing.T) {
@@ -292,53 +290,27 @@ func (e *endless) Read(p []byte) (int, error) {
 	return copy(p, strings.Repeat("a", n)), nil
 }
 
-func TestLast(t *testing.T) {
+// A last line of a newer docket is told from lines that are damaged or torn.
+func TestCheckVersion(t *testing.T) {
 	list := lines(t, nil)
-	all := strings.Join(list, "")
+	newer := strings.Replace(list[1], `"version":1`, `"version":2`, 1)
 	for name, tt := range map[string]struct {
 		content string
-		name    string // of the last line
-		torn    int64
-		want    string // of the error
+		unknown bool
 	}{
-		"empty":              {"", "", 0, ""},
-		"one line":           {list[0], "a.ndjson", 0, ""},
-		"all":                {all, "a.ndjson", 0, ""},
-		"torn":               {list[0] + list[1][:40], "a.ndjson", 40, ""},
-		"only torn":          {list[0][:40], "", 40, ""},
-		"zeros":              {list[0] + list[1] + strings.Repeat("\x00", 4096), "b.ndjson", 4096, ""},
-		"holed":              {list[0] + strings.Repeat("\x00", 100) + list[1][100:], "", int64(len(list[1])), "last line"},
-		"a tail of no lines": {list[0] + strings.Repeat("x", 3*MaxLine), "", 0, "no line in its last"},
-		"endless last line":  {list[0] + strings.Repeat("x", MaxLine+2) + "\n", "", 0, "longer than"},
+		"empty":              {"", false},
+		"ours":               {list[0], false},
+		"newer":              {list[0] + newer, true},
+		"newer and torn":     {list[0] + newer + list[2][:40], true},
+		"newer before ours":  {newer + list[0], false},
+		"only torn":          {newer[:40], false},
+		"damaged":            {list[0] + "{}\n", false},
+		"a tail of no lines": {list[0] + strings.Repeat("x", 3*MaxLine), false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, FileName), []byte(tt.content), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			end, err := Last(dir)
-			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-				t.Fatalf("got %v, want an error with %q", err, tt.want)
-			}
-			if tt.torn > 0 && (end.Torn != tt.torn || end.Size != int64(len(tt.content))-tt.torn) {
-				t.Errorf("got %d bytes and %d torn, want %d torn", end.Size, end.Torn, tt.torn)
-			}
-			got := ""
-			if end.Line != nil && end.Line.Entry != nil {
-				got = end.Line.Entry.Name
-			} else if end.Line != nil {
-				got = end.Line.Removed.Name
-			}
-			if got != tt.name {
-				t.Errorf("got last line of %q, want %q", got, tt.name)
-			}
-			if end.Line != nil && end.Chain.Previous != end.Line.Hash {
-				t.Errorf("got a chain after %s, want %s", end.Chain.Previous, end.Line.Hash)
-			}
-		})
-	}
-	if end, err := Last(t.TempDir()); err != nil || end.Line != nil || end.Size != 0 {
-		t.Errorf("no manifest: got %+v, %v, want the zero End", end, err)
+		err := CheckVersion(strings.NewReader(tt.content), int64(len(tt.content)))
+		if _, unknown := errors.AsType[*fileversion.Error](err); unknown != tt.unknown || !unknown && err != nil {
+			t.Errorf("%s: got %v, want an unknown version: %t", name, err, tt.unknown)
+		}
 	}
 }
 

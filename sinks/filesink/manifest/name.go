@@ -4,10 +4,45 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
+
+// The names in the directory of an export. A file of records that is compressed ends with .gz
+// or .zst besides.
+const (
+	FileName     = "manifest.jsonl"
+	ActiveName   = "decisions-active.ndjson"   // the file that grows
+	PositionName = "decisions-active.position" // how much of it counts
+	ActivePrefix = "decisions-active."         // both, and what is to replace them
+	AsidePrefix  = "decisions-unnumbered-"     // what the sink has set aside
+	LockName     = ".decisions.lock"
+	NewSuffix    = ".new" // of a file that is to replace the one without
+)
+
+// Finished is the name of a file with the records first to last that was finished at a time.
+func Finished(first, last uint64, time, suffix string) string {
+	return fmt.Sprintf("decisions-%020d-%020d-%s.ndjson%s", first, last, time, suffix)
+}
+
+// Aside is the name of something that was set aside at a time.
+func Aside(time, suffix string) string { return AsidePrefix + time + "." + suffix }
+
+// IsFinished reports whether name is one that Finished makes. Earlier builds could put such files
+// into directories of days.
+func IsFinished(name string) bool { return finishedPattern.MatchString(name) }
+
+var finishedPattern = regexp.MustCompile(`^(\d{4}-\d\d-\d\d/)?decisions-\d{20}-\d{20}-\d{8}T\d{6}Z\.ndjson(\.gz|\.zst)?$`)
+
+// MayBeFinished reports whether a file may be one that a sink has finished, perhaps under another
+// name: for those who only read it.
+func MayBeFinished(name string) bool {
+	base := strings.TrimSuffix(strings.TrimSuffix(path.Base(name), ".gz"), ".zst")
+	return strings.HasPrefix(base, "decisions-") && strings.HasSuffix(base, ".ndjson")
+}
 
 // maxName bounds a name: more is no path on any system that docket runs on.
 const maxName = 1024

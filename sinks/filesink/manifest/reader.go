@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
 
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/fileversion"
 )
 
 // Reader reads the lines of a manifest, a line at a time. It may be read while the
@@ -17,7 +16,6 @@ import (
 type Reader struct {
 	r      *bufio.Reader
 	number uint64
-	end    int64  // offset behind the last whole line
 	part   []byte // of a line whose newline is not there yet
 	failed error  // ends the reading
 }
@@ -47,7 +45,6 @@ func (r *Reader) Next() (*Line, error) {
 		r.failed = err
 		return nil, err
 	}
-	r.end += int64(len(text)) + 1
 	return line, nil
 }
 
@@ -72,9 +69,6 @@ func (r *Reader) text() ([]byte, error) {
 
 // Number is the number of the line read last, from 1.
 func (r *Reader) Number() uint64 { return r.number }
-
-// End is the offset after the line read last.
-func (r *Reader) End() int64 { return r.end }
 
 // Torn is how many bytes stand behind the last whole line, once Next has returned
 // io.EOF: a line that is being written, or was when the power failed.
@@ -104,58 +98,21 @@ func Read(r io.Reader) iter.Seq2[*Line, error] {
 	}
 }
 
-// End is where a manifest ends.
-type End struct {
-	Chain Chain // of what is there, without a key
-	Line  *Line // the last whole line; nil when there is none
-	Size  int64 // up to and with its newline: where the next line goes
-	Torn  int64 // bytes behind that, to be cut before anything is added
-}
-
-// Last reads only the end of the manifest in dir, so its cost does not grow. A
-// missing manifest has the zero End. An invalid last line is an error, with the End
-// before it: a line with a newline counts as whole, unless the writer knows better.
-func Last(dir string) (End, error) {
-	f, err := rooted.At(dir).Join(FileName).Open()
-	if errors.Is(err, fs.ErrNotExist) {
-		return End{}, nil
-	}
-	if err != nil {
-		return End{}, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return End{}, err
-	}
-	return last(f, info.Size())
-}
-
-// last finds the two last newlines in the size bytes of r.
-func last(r io.ReaderAt, size int64) (End, error) {
-	// The last whole line and the torn one behind it, each as long as can be.
-	from := max(0, size-2*(MaxLine+1))
+// CheckVersion returns a *fileversion.Error if the last whole line in the size bytes of a manifest
+// is of an unknown version. Its cost does not grow with the manifest.
+func CheckVersion(r io.ReaderAt, size int64) error {
+	from := max(0, size-2*(MaxLine+1)) // a torn line may be behind
 	tail := make([]byte, size-from)
 	if _, err := r.ReadAt(tail, from); err != nil && !errors.Is(err, io.EOF) {
-		return End{}, fmt.Errorf("manifest: read its end: %w", err)
+		return err
 	}
-	whole := bytes.LastIndexByte(tail, '\n') + 1
-	end := End{Size: from + int64(whole), Torn: int64(len(tail) - whole)}
-	if whole == 0 {
-		if from > 0 {
-			return end, fmt.Errorf("manifest: no line in its last %d bytes", len(tail))
-		}
-		return end, nil
+	end := bytes.LastIndexByte(tail, '\n')
+	if end < 0 {
+		return nil
 	}
-	begin := bytes.LastIndexByte(tail[:whole-1], '\n') + 1
-	if whole-begin > MaxLine+1 {
-		return end, fmt.Errorf("manifest: the last line is longer than %d bytes", MaxLine)
+	_, err := Decode(tail[bytes.LastIndexByte(tail[:end], '\n')+1 : end])
+	if unknown, ok := errors.AsType[*fileversion.Error](err); ok {
+		return unknown
 	}
-	line, err := Decode(bytes.Clone(tail[begin : whole-1]))
-	if err != nil {
-		end.Size, end.Torn = from+int64(begin), size-from-int64(begin)
-		return end, fmt.Errorf("manifest: last line: %w", err)
-	}
-	end.Line, end.Chain.Previous = line, line.Hash
-	return end, nil
+	return nil
 }

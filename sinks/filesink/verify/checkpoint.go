@@ -100,10 +100,10 @@ func (v *verifier) checkCheckpoints() error {
 		v.checkpointsOfNothing()
 		return nil
 	}
+	if len(c.sinks) > 1 {
+		return fmt.Errorf("%w: of sinks %s", ErrWhichSink, strings.Join(c.sinks, ", "))
+	}
 	if one, missing := c.oldestWaiting(); missing {
-		if content := c.contentSinks(); len(content) > 0 {
-			return fmt.Errorf("%w: the export agrees with the checkpoints of sink %s, and not with the checkpoints of sink %s", ErrWhichSink, strings.Join(content, ", "), one.Sink)
-		}
 		v.broken(&Break{
 			Kind: CheckpointMissing, Queue: one.Queue, FirstSeq: one.Seq, LastSeq: one.Seq,
 			Expected: one.text(), Found: fmt.Sprintf("no such line: the manifest has %s, the last with the hash %s", countText(v.report.Lines, "line"), v.report.Head),
@@ -134,20 +134,6 @@ func (c *checkpoints) othersText(sink string) string {
 	}
 	return fmt.Sprintf("%s: if that sink writes here, the export was started over. If you intended this, use only checkpoints since then. "+
 		"If another docket has that sink, use only checkpoints of this docket's queue: the newest is of queue %s", text, newest.Queue)
-}
-
-// contentSinks are those whose checkpoints were all met.
-func (c *checkpoints) contentSinks() (list []string) {
-	for _, sink := range c.sinks {
-		isWaiting := false
-		for _, waiting := range c.waiting {
-			isWaiting = isWaiting || slices.ContainsFunc(waiting, func(one Checkpoint) bool { return one.Sink == sink })
-		}
-		if !isWaiting {
-			list = append(list, sink)
-		}
-	}
-	return list
 }
 
 // oldestWaiting is the first checkpoint that was not met.

@@ -6,8 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
-	"strings"
 	"time"
 
 	"github.com/docket-export/docket/sinks/filesink/manifest"
@@ -55,15 +53,10 @@ func Open(dir string) (*Contents, error) {
 
 // Close releases the directory. Readers stay open.
 func (c *Contents) Close() error {
-	c.keepActive(nil)
-	return c.root.Close()
-}
-
-func (c *Contents) keepActive(f *os.File) {
 	if c.active != nil {
 		c.active.Close() // it was only read
 	}
-	c.active = f
+	return c.root.Close()
 }
 
 // Bytes is how much the files have on disk.
@@ -139,76 +132,44 @@ func (r *progressReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// listTries is how often an export is listed before its sink is taken to be too busy.
-const listTries = 100
-
-// list collects the files: those of the manifest, those that no line names, and the
-// unfinished one.
+// list collects the files: those of the manifest, those that no line names, and the unfinished
+// one. That is opened first: when the sink finishes it meanwhile, its new name is left out.
 func (c *Contents) list() error {
-	for range listTries {
-		before, err := c.look()
-		if err != nil {
-			return err
-		}
-		c.Files, c.Notes, c.Problems = nil, nil, nil
-		listed, err := c.listManifest()
-		if err != nil {
-			return err
-		}
-		t, err := walkTree(c.root)
-		if err != nil {
-			return err
-		}
-		c.listOthers(&t, listed)
-		c.listActive(t.active)
-		after, err := c.look()
-		if err != nil {
-			return err
-		}
-		if listed == nil && len(c.Files) == 0 && len(t.active) == 0 {
-			return fmt.Errorf("%w: the directory has neither a %s nor a file of a sink", ErrNoExport, manifest.FileName)
-		}
-		if before.isSame(after) {
-			return nil
-		}
-	}
-	return errors.New("the sink finishes files faster than they can be listed: try again when less is written")
-}
-
-// look is what changes in a directory when the sink finishes or removes a file: a listing
-// between two different looks may have a file twice or not at all.
-type look struct {
-	active fs.FileInfo // nil: there is none
-	lines  int64       // bytes of the manifest
-}
-
-func (c *Contents) look() (l look, err error) {
-	for _, name := range activeNames {
-		info, err := c.root.Lstat(name)
-		if err == nil {
-			l.active = info
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return look{}, err
-		}
-	}
-	info, err := c.root.Lstat(manifest.FileName)
-	if errors.Is(err, fs.ErrNotExist) {
-		return l, nil
-	}
+	info, err := c.openActive()
 	if err != nil {
-		return look{}, err
+		return err
 	}
-	l.lines = info.Size()
-	return l, nil
+	listed, err := c.listManifest(info)
+	if err != nil {
+		return err
+	}
+	t, err := walkTree(c.root)
+	if err != nil {
+		return err
+	}
+	c.listOthers(&t, listed, info)
+	if info != nil && info.Size() > 0 {
+		c.Files = append(c.Files, File{Name: info.Name(), Bytes: info.Size(), Unfinished: true})
+	}
+	if listed == nil && len(c.Files) == 0 && info == nil {
+		return fmt.Errorf("%w: the directory has neither a %s nor a file of a sink", ErrNoExport, manifest.FileName)
+	}
+	return nil
 }
 
-func (l look) isSame(o look) bool {
-	isSameFile := l.active == nil && o.active == nil || l.active != nil && o.active != nil && os.SameFile(l.active, o.active)
-	return isSameFile && l.lines == o.lines
+// openActive opens the unfinished file; info is nil where there is none.
+func (c *Contents) openActive() (info fs.FileInfo, err error) {
+	for _, name := range activeNames {
+		c.active, info, err = open(c.root, name)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return info, err
+		}
+	}
+	return nil, nil
 }
 
-// listManifest takes the files of the manifest, and returns every name in it.
-func (c *Contents) listManifest() (names map[string]bool, err error) {
+// listManifest takes the files of the manifest but the unfinished one, and returns every name in it.
+func (c *Contents) listManifest(unfinished fs.FileInfo) (names map[string]bool, err error) {
 	f, _, err := open(c.root, manifest.FileName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -240,6 +201,8 @@ func (c *Contents) listManifest() (names map[string]bool, err error) {
 		case err != nil:
 			c.Problems = append(c.Problems, fmt.Sprintf("%s is missing: the manifest lists it", e.Name))
 			continue
+		case os.SameFile(info, unfinished):
+			continue
 		case info.Size() != e.Bytes:
 			c.Problems = append(c.Problems, fmt.Sprintf("%s has %s, and the manifest lists %d", e.Name, bytesText(info.Size()), e.Bytes))
 		}
@@ -248,63 +211,26 @@ func (c *Contents) listManifest() (names map[string]bool, err error) {
 	return names, nil
 }
 
-// listOthers takes the files that have a name as the sink gives it, and no line: the one that is
-// being finished is among them.
-func (c *Contents) listOthers(t *tree, listed map[string]bool) {
+// listOthers takes the files that have a name as the sink gives it, and no line, but the unfinished one.
+func (c *Contents) listOthers(t *tree, listed map[string]bool, unfinished fs.FileInfo) {
 	for _, name := range t.aside {
 		c.Notes = append(c.Notes, name+" was set aside by the sink when its position was damaged: it is not searched")
 	}
 	foreign := 0
 	for _, name := range t.order {
-		if listed[name] {
-			continue
-		}
 		info, err := c.root.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed meanwhile
-		}
-		if err != nil || !info.Mode().IsRegular() || !isFinishedName(name) {
-			if foreign++; foreign <= maxForeign {
-				c.Notes = append(c.Notes, name+" is not a file of an export: it is not searched")
+		switch {
+		case listed[name] || errors.Is(err, fs.ErrNotExist) || err == nil && os.SameFile(info, unfinished):
+		case err != nil || !info.Mode().IsRegular() || !manifest.MayBeFinished(name):
+			foreign++
+		default:
+			if listed != nil {
+				c.Notes = append(c.Notes, name+" is in no line of the manifest: it is searched last")
 			}
-			continue
+			c.Files = append(c.Files, File{Name: name, Bytes: info.Size()})
 		}
-		if listed != nil {
-			c.Notes = append(c.Notes, name+" is in no line of the manifest: it is searched last")
-		}
-		c.Files = append(c.Files, File{Name: name, Bytes: info.Size()})
 	}
-	if foreign > maxForeign {
-		c.Notes = append(c.Notes, fmt.Sprintf("%d more files are not of an export", foreign-maxForeign))
-	}
-}
-
-// maxForeign is how many files are named that are not of an export.
-const maxForeign = 3
-
-// isFinishedName reports whether a file may be one that a sink has finished.
-func isFinishedName(name string) bool {
-	base := path.Base(name)
-	base = strings.TrimSuffix(strings.TrimSuffix(base, ".gz"), ".zst")
-	return strings.HasPrefix(base, "decisions-") && strings.HasSuffix(base, ".ndjson")
-}
-
-// listActive takes the unfinished file.
-func (c *Contents) listActive(found []active) {
-	c.keepActive(nil)
-	for _, a := range found {
-		f, info, err := open(c.root, a.name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			c.Problems = append(c.Problems, err.Error())
-			return
-		}
-		c.keepActive(f)
-		if info.Size() > 0 {
-			c.Files = append(c.Files, File{Name: a.name, Bytes: info.Size(), Unfinished: true})
-		}
-		return
+	if foreign > 0 {
+		c.Notes = append(c.Notes, countText(uint64(foreign), "file")+" of another kind in the directory: not searched")
 	}
 }

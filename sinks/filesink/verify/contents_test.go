@@ -2,7 +2,6 @@ package verify
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -12,6 +11,9 @@ import (
 
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
+
+// otherName is one that the sink can give to a file.
+var otherName = manifest.Finished(21, 22, "20260301T000000Z", "")
 
 // readAll returns the lines of c. Of a file that ends with an error it has what came before.
 func readAll(t *testing.T, c *Contents) (lines []string, err error) {
@@ -66,21 +68,24 @@ func TestOpen(t *testing.T) {
 		"no manifest": {do: func(b *builder, _ []string) { b.must(os.Remove(b.path(manifest.FileName))) }, noActive: true,
 			want: standardRecords()},
 		"torn": {do: func(b *builder, _ []string) {
-			b.write(activeFile, []byte(recordsOf(21, 21)[0]+`{"torn":`))
+			b.write(manifest.ActiveName, []byte(recordsOf(21, 21)[0]+`{"torn":`))
 		}, want: append(append(standardRecords(), recordsOf(21, 21)...), `{"torn":`)},
 		"being finished": {do: func(b *builder, _ []string) {
-			b.must(os.Rename(b.path(activeFile), b.path("decisions-x.ndjson")))
-		}, note: "decisions-x.ndjson is in no line"},
-		"no line of a file": {do: func(b *builder, _ []string) { b.write("decisions-x.ndjson", []byte("{}\n")) }, noActive: true,
-			want: append(standardRecords(), "{}\n"), note: "decisions-x.ndjson is in no line"},
-		"not a file of an export": {do: func(b *builder, _ []string) { b.write("notes.txt", []byte("{}\n")) }, note: "notes.txt is not a file"},
+			b.must(os.Rename(b.path(manifest.ActiveName), b.path(otherName)))
+		}, note: otherName + " is in no line"},
+		"finished while it is listed": {do: func(b *builder, _ []string) {
+			b.must(os.Link(b.path(manifest.ActiveName), b.path(otherName)))
+		}},
+		"no line of a file": {do: func(b *builder, _ []string) { b.write(otherName, []byte("{}\n")) }, noActive: true,
+			want: append(standardRecords(), "{}\n"), note: otherName + " is in no line"},
+		"not a file of an export": {do: func(b *builder, _ []string) { b.write("notes.txt", []byte("{}\n")) }, note: "1 file of another kind"},
 		"set aside":               {do: func(b *builder, _ []string) { b.write("decisions-unnumbered-x.ndjson", []byte("{}\n")) }, note: "set aside"},
-		"a link": {do: func(b *builder, names []string) { b.must(os.Symlink(b.path(names[1]), b.path("decisions-x.ndjson"))) },
-			note: "decisions-x.ndjson is not a file"},
+		"a link": {do: func(b *builder, names []string) { b.must(os.Symlink(b.path(names[1]), b.path(otherName))) },
+			note: "1 file of another kind"},
 		"a link in place of a file": {do: func(b *builder, names []string) {
 			b.must(os.Rename(b.path(names[1]), b.path("elsewhere")))
 			b.must(os.Symlink(b.path("elsewhere"), b.path(names[1])))
-		}, noActive: true, want: standardRecords()[5:], note: "elsewhere is not a file", problem: standardName(2) + " has "},
+		}, noActive: true, want: standardRecords()[5:], note: "1 file of another kind", problem: standardName(2) + " has "},
 		"a missing file": {do: func(b *builder, names []string) { b.must(os.Remove(b.path(names[1]))) }, noActive: true,
 			want: standardRecords()[5:], problem: standardName(2) + " is missing"},
 		"a shorter file": {do: func(b *builder, names []string) { b.write(names[1], []byte(recordsOf(6, 6)[0])) }, noActive: true,
@@ -94,7 +99,7 @@ func TestOpen(t *testing.T) {
 			b := newBuilder(t)
 			names := standard(b, tt.suffix)
 			if !tt.noActive {
-				b.write(activeFile, recordsData(21, 22))
+				b.write(manifest.ActiveName, recordsData(21, 22))
 			}
 			if tt.want == nil {
 				tt.want = append(standardRecords(), recordsOf(21, 22)...)
@@ -108,7 +113,7 @@ func TestOpen(t *testing.T) {
 			if !slices.Equal(got, tt.want) {
 				t.Errorf("got  %q\nwant %q", got, tt.want)
 			}
-			if last := c.Files[len(c.Files)-1]; last.Unfinished != (last.Name == activeFile) {
+			if last := c.Files[len(c.Files)-1]; last.Unfinished != (last.Name == manifest.ActiveName) {
 				t.Errorf("got %+v, want the one that is being written to be unfinished", last)
 			}
 			for what, text := range map[string][2]string{"note": {strings.Join(c.Notes, "\n"), tt.note}, "problem": {strings.Join(c.Problems, "\n"), tt.problem}} {
@@ -124,10 +129,10 @@ func TestOpen(t *testing.T) {
 func TestOpenBeside(t *testing.T) {
 	b := newBuilder(t)
 	standard(b, "")
-	b.write(activeFile, recordsData(21, 22))
+	b.write(manifest.ActiveName, recordsData(21, 22))
 	c := openContents(t, b.dir)
-	b.must(os.Rename(b.path(activeFile), b.path("decisions-later.ndjson"))) // and its successor
-	b.write(activeFile, []byte("{}\n"))
+	b.must(os.Rename(b.path(manifest.ActiveName), b.path(otherName))) // and its successor
+	b.write(manifest.ActiveName, []byte("{}\n"))
 	got, err := readAll(t, c)
 	if want := append(standardRecords(), recordsOf(21, 22)...); err != nil || !slices.Equal(got, want) {
 		t.Errorf("got  %q, %v\nwant %q", got, err, want)
@@ -148,43 +153,6 @@ func TestOpenRemoved(t *testing.T) {
 	}
 }
 
-// A directory has changed once a file was finished or a line was added.
-func TestLook(t *testing.T) {
-	b := newBuilder(t)
-	standard(b, "")
-	b.write(activeFile, recordsData(21, 22))
-	c := openContents(t, b.dir)
-	looks := []look{mustLook(t, c)}
-	for _, do := range []func(){
-		func() { b.must(os.Rename(b.path(activeFile), b.path("decisions-x.ndjson"))) },
-		func() { b.append([]byte("{}\n")) },
-		func() { b.write(activeFile, nil) },
-	} {
-		do()
-		looks = append(looks, mustLook(t, c))
-	}
-	b.write(activeFile, recordsData(23, 24))
-	if same := mustLook(t, c); !looks[3].isSame(same) {
-		t.Errorf("got %+v, want the same as %+v: only records were added", same, looks[3])
-	}
-	for i := range looks {
-		for j := range looks {
-			if looks[i].isSame(looks[j]) != (i == j) {
-				t.Errorf("looks %d and %d: got %+v and %+v, want equal: %t", i, j, looks[i], looks[j], i == j)
-			}
-		}
-	}
-}
-
-func mustLook(t *testing.T, c *Contents) look {
-	t.Helper()
-	l, err := c.look()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
 // A directory in which no sink has written is no export without records. A young export is one.
 func TestOpenNoExport(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -193,7 +161,7 @@ func TestOpenNoExport(t *testing.T) {
 	}{
 		"empty":             {do: func(*builder) {}, want: ErrNoExport},
 		"foreign files":     {do: func(b *builder) { b.write("a", nil); b.write("b", nil) }, want: ErrNoExport},
-		"an unfinished one": {do: func(b *builder) { b.write(activeFile, nil) }},
+		"an unfinished one": {do: func(b *builder) { b.write(manifest.ActiveName, nil) }},
 		"a manifest":        {do: func(b *builder) { b.write(manifest.FileName, nil) }},
 	} {
 		b := newBuilder(t)
@@ -206,19 +174,6 @@ func TestOpenNoExport(t *testing.T) {
 		if err == nil {
 			b.must(c.Close())
 		}
-	}
-}
-
-// A directory full of other files is named by a few.
-func TestOpenForeign(t *testing.T) {
-	b := newBuilder(t)
-	standard(b, "")
-	for i := range 10 {
-		b.write(fmt.Sprintf("notes-%d.txt", i), nil)
-	}
-	c := openContents(t, b.dir)
-	if len(c.Notes) != 4 || c.Notes[3] != "7 more files are not of an export" {
-		t.Errorf("got %q, want three names and how many more there are", c.Notes)
 	}
 }
 

@@ -27,7 +27,8 @@ func first(kind Kind, line int, from, to uint64) Break {
 }
 
 func standardName(line int) string {
-	return fmt.Sprintf("2026-01-%02d/decisions-%d.ndjson", (line-1)/2+1, 5*line)
+	to := uint64(5 * line)
+	return fmt.Sprintf("2026-01-%02d/", (line-1)/2+1) + manifest.Finished(to-4, to, "20260105T100407Z", "")
 }
 
 var damages = map[string]damage{
@@ -51,23 +52,23 @@ var damages = map[string]damage{
 		func(b *builder, names []string) {
 			b.changeLines(names[2], func(l []string) []string { return l[:2] })
 		},
-		func() Break { w := first(FileTruncated, 3, 15, 15); w.Record = 3; return w }(),
+		first(FileTruncated, 3, 12, 15),
 	},
 	"torn line": {
 		func(b *builder, names []string) {
 			b.change(names[1], func(data []byte) []byte { return data[:len(data)-1] })
 		},
-		func() Break { w := first(FileTruncated, 2, 10, 10); w.Record = 5; return w }(),
+		first(FileTruncated, 2, 6, 10),
 	},
 	"line removed from the middle": {
 		func(b *builder, names []string) {
 			b.changeLines(names[1], func(l []string) []string { return slices.Delete(l, 1, 2) })
 		},
-		func() Break { w := first(FileTruncated, 2, 10, 10); w.Record = 5; return w }(),
+		first(FileTruncated, 2, 6, 10),
 	},
 	"file emptied": {
 		func(b *builder, names []string) { b.write(names[1], nil) },
-		func() Break { w := first(FileTruncated, 2, 6, 10); w.Record = 1; return w }(),
+		first(FileTruncated, 2, 6, 10),
 	},
 	"line added": {
 		func(b *builder, names []string) {

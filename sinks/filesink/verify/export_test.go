@@ -95,10 +95,14 @@ func (b *builder) entry(f file) (manifest.Entry, []byte) {
 		record = recordOf
 	}
 	var raw bytes.Buffer
-	e.FirstSeq = e.Gaps.Next(f.from)
-	for seq := e.FirstSeq; seq <= f.to; seq = e.Gaps.Next(seq + 1) {
+	for seq := f.from; seq <= f.to; seq++ {
+		if _, isGap := e.Gaps.Find(seq); isGap {
+			continue
+		}
+		if e.Records++; e.Records == 1 {
+			e.FirstSeq = seq
+		}
 		raw.WriteString(record(f.queue, seq) + "\n")
-		e.Records++
 	}
 	data := compress(b.t, f.name, raw.Bytes())
 	e.SHA256, e.Bytes = sha256.Sum256(data), int64(len(data))
@@ -218,7 +222,7 @@ func standard(b *builder, suffix string) (names []string) {
 	for i, f := range []file{
 		{to: 5}, {to: 10}, {to: 15, gaps: []sinks.Gap{{From: 11, To: 11, Reason: sinks.Filtered}, {From: 13, To: 13, Reason: sinks.Dropped}}}, {to: 20},
 	} {
-		f.name = fmt.Sprintf("2026-01-%02d/decisions-%d.ndjson%s", i/2+1, f.to, suffix)
+		f.name = standardName(i+1) + suffix
 		names = append(names, b.add(f))
 	}
 	b.remove(names[0])

@@ -9,8 +9,8 @@ import (
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
-// read checks the file of an entry, which covers the seqs from from on.
-func (v *verifier) read(f *listed, from uint64) error {
+// read checks the file of an entry.
+func (v *verifier) read(f *listed) error {
 	if v.report.Break != nil {
 		return nil // the first break is known, but for files missing before it
 	}
@@ -23,7 +23,7 @@ func (v *verifier) read(f *listed, from uint64) error {
 	case err != nil:
 		return err
 	default:
-		if b := f.judge(c, from); b != nil {
+		if b := f.judge(c); b != nil {
 			v.broken(b)
 			return nil
 		}
@@ -60,17 +60,12 @@ func (v *verifier) uncount(e *manifest.Entry) {
 	v.report.Records -= e.Records
 }
 
-// judge compares the content of a file with its entry, which covers the seqs from from on.
-func (f *listed) judge(c content, from uint64) *Break {
+// judge compares the content of a file with its entry.
+func (f *listed) judge(c content) *Break {
 	e := f.entry
 	switch {
 	case c.size < e.Bytes:
-		b := f.breakOf(FileTruncated, bytesText(e.Bytes), bytesText(c.size))
-		if c.counted && c.newlines < e.Records {
-			f.locate(b, c.newlines+1, from)
-			b.Found += fmt.Sprintf(", without the end of line %d", b.Record)
-		}
-		return b
+		return f.breakOf(FileTruncated, bytesText(e.Bytes), bytesText(c.size))
 	case c.size > e.Bytes && c.hash == e.SHA256:
 		return f.breakOf(FileExtended, bytesText(e.Bytes), bytesText(c.size)+", and the first ones are as expected")
 	case c.size > e.Bytes:
@@ -81,16 +76,6 @@ func (f *listed) judge(c content, from uint64) *Break {
 		return f.breakOf(WrongCount, countText(e.Records, "line"), countText(c.newlines, "line")+" that end with a newline")
 	}
 	return nil
-}
-
-// locate says of a break that it begins with a line of the file.
-func (f *listed) locate(b *Break, line, from uint64) {
-	b.Record = line
-	gaps := f.entry.Gaps
-	b.FirstSeq = gaps.Next(from)
-	for range line - 1 {
-		b.FirstSeq = gaps.Next(b.FirstSeq + 1)
-	}
 }
 
 func hashText(h manifest.Hash, size int64) string {

@@ -77,7 +77,6 @@ type Break struct {
 	Kind     Kind   `json:"kind"`
 	Line     uint64 `json:"line,omitempty"` // of the manifest, from 1
 	File     string `json:"file,omitempty"`
-	Record   uint64 `json:"record,omitempty"` // line of the file, from 1
 	Queue    string `json:"queue,omitempty"`
 	FirstSeq uint64 `json:"firstSeq,omitempty"` // of the records that it is about
 	LastSeq  uint64 `json:"lastSeq,omitempty"`

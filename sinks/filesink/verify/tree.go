@@ -13,20 +13,12 @@ import (
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
-// The names that the sink uses beside those of finished files, in any directory.
-const (
-	activePrefix = "decisions-active."     // the unfinished file, its position and what replaces them
-	asidePrefix  = "decisions-unnumbered-" // what the sink has set aside
-	lockName     = ".decisions.lock"
-	activeFile   = activePrefix + "ndjson"
-	newManifest  = manifest.FileName + ".new"
-	// lostAndFound is where a check of the file system puts what it finds, at the
-	// root of one. Only its owner may look into it.
-	lostAndFound = "lost+found"
-)
+// lostAndFound is where a check of the file system puts what it finds, at the root of one. Only
+// its owner may look into it.
+const lostAndFound = "lost+found"
 
 // activeNames are those that the unfinished file may have.
-var activeNames = []string{activeFile, activeFile + ".gz", activeFile + ".zst"}
+var activeNames = []string{manifest.ActiveName, manifest.ActiveName + ".gz", manifest.ActiveName + ".zst"}
 
 // tree is what lay in the directory before the manifest was read.
 type tree struct {
@@ -66,9 +58,9 @@ func walkTree(root *os.Root) (t tree, err error) {
 
 func (t *tree) add(name string, d fs.DirEntry) error {
 	switch base := path.Base(name); {
-	case name == manifest.FileName, name == newManifest, name == lockName:
+	case name == manifest.FileName, name == manifest.FileName+manifest.NewSuffix, name == manifest.LockName:
 		return nil
-	case strings.HasPrefix(name, activePrefix):
+	case strings.HasPrefix(name, manifest.ActivePrefix):
 		if !slices.Contains(activeNames, name) {
 			return nil
 		}
@@ -78,7 +70,7 @@ func (t *tree) add(name string, d fs.DirEntry) error {
 		}
 		t.active = append(t.active, active{name, info})
 		return nil
-	case strings.HasPrefix(base, asidePrefix):
+	case strings.HasPrefix(base, manifest.AsidePrefix):
 		t.aside = append(t.aside, name)
 		return nil
 	}

@@ -88,7 +88,7 @@ func (v *verifier) hasActive() (bool, error) {
 // it as unfinished then.
 func (v *verifier) isFinishing(name string) bool {
 	info, err := v.root.Lstat(name)
-	if err != nil || v.manifest == nil || !info.Mode().IsRegular() || path.Base(name) != name || !isFinishedName(name) {
+	if err != nil || v.manifest == nil || !info.Mode().IsRegular() || path.Base(name) != name || !manifest.MayBeFinished(name) {
 		return false
 	}
 	v.report.Active = &Active{File: name, Bytes: info.Size()}

@@ -14,38 +14,41 @@ import (
 // begin writes an unfinished file.
 func (b *builder) begin(to uint64) {
 	b.t.Helper()
-	b.write(activeFile, append(recordsData(b.last[queueA]+1, to), `{"torn":`...))
+	b.write(manifest.ActiveName, append(recordsData(b.last[queueA]+1, to), `{"torn":`...))
 }
 
 const finishedName = "decisions-00000000000000000021-00000000000000000027-20260105T100407Z.ndjson"
 
 // The unfinished file is reported, and is no break, also while it is being finished.
 func TestUnfinished(t *testing.T) {
-	finishing := func(b *builder) { b.must(os.Rename(b.path(activeFile), b.path(finishedName))) }
+	finishing := func(b *builder) { b.must(os.Rename(b.path(manifest.ActiveName), b.path(finishedName))) }
 	for name, tt := range map[string]struct {
 		do   func(b *builder)
 		kind Kind   // empty: no break
 		file string // unfinished
 	}{
-		"being written":  {do: func(*builder) {}, file: activeFile},
+		"being written":  {do: func(*builder) {}, file: manifest.ActiveName},
 		"being finished": {do: finishing, file: finishedName},
-		"finished":       {do: func(b *builder) { b.must(os.Remove(b.path(activeFile))); b.add(file{name: finishedName, to: 27}) }},
+		"finished": {do: func(b *builder) {
+			b.must(os.Remove(b.path(manifest.ActiveName)))
+			b.add(file{name: finishedName, to: 27})
+		}},
 		"a line that is being written": {do: func(b *builder) {
 			finishing(b)
 			b.append([]byte(`{"version":1`))
 		}, file: finishedName},
-		"empty":                     {do: func(b *builder) { b.write(activeFile, nil) }},
-		"edited, which nobody sees": {do: func(b *builder) { b.change(activeFile, flip(10)) }, file: activeFile},
+		"empty":                     {do: func(b *builder) { b.write(manifest.ActiveName, nil) }},
+		"edited, which nobody sees": {do: func(b *builder) { b.change(manifest.ActiveName, flip(10)) }, file: manifest.ActiveName},
 		"a link": {do: func(b *builder) {
 			to := filepath.Join(b.t.TempDir(), "x")
-			b.must(os.Rename(b.path(activeFile), to))
-			b.must(os.Symlink(to, b.path(activeFile)))
+			b.must(os.Rename(b.path(manifest.ActiveName), to))
+			b.must(os.Symlink(to, b.path(manifest.ActiveName)))
 		}, kind: NotAFile},
-		"a file without a line beside it": {do: func(b *builder) { b.write(finishedName, []byte("{}\n")) }, kind: FileUnlisted, file: activeFile},
+		"a file without a line beside it": {do: func(b *builder) { b.write(finishedName, []byte("{}\n")) }, kind: FileUnlisted, file: manifest.ActiveName},
 		"two files without a line":        {do: func(b *builder) { finishing(b); b.write("decisions-x.ndjson", nil) }, kind: FileUnlisted},
-		"another name":                    {do: func(b *builder) { b.must(os.Rename(b.path(activeFile), b.path("x.ndjson"))) }, kind: FileUnlisted},
+		"another name":                    {do: func(b *builder) { b.must(os.Rename(b.path(manifest.ActiveName), b.path("x.ndjson"))) }, kind: FileUnlisted},
 		"a link in place of the file that is being finished": {do: func(b *builder) {
-			b.must(os.Remove(b.path(activeFile)))
+			b.must(os.Remove(b.path(manifest.ActiveName)))
 			b.must(os.Symlink("elsewhere", b.path(finishedName)))
 		}, kind: FileUnlisted},
 		"no manifest": {do: func(b *builder) { finishing(b); b.must(os.Remove(b.path(manifest.FileName))) }, kind: ManifestMissing},
@@ -140,7 +143,7 @@ func TestManifestReplaced(t *testing.T) {
 // A young export has no line yet, so nothing can be signed, and checkpoints of others say
 // nothing of it. What is no directory is no export.
 func TestYoungExport(t *testing.T) {
-	for name, file := range map[string]string{"being written": activeFile, "being finished": finishedName} {
+	for name, file := range map[string]string{"being written": manifest.ActiveName, "being finished": finishedName} {
 		b := newBuilder(t)
 		b.write(manifest.FileName, nil)
 		b.write(file, recordsData(1, 3))
@@ -153,11 +156,11 @@ func TestYoungExport(t *testing.T) {
 		}
 	}
 	b := newBuilder(t)
-	b.write(activeFile, nil)
+	b.write(manifest.ActiveName, nil)
 	if r := mustRun(t, b.dir, Options{}); r.Verdict() != Unanchored || r.Active != nil {
 		t.Errorf("empty active file: got %+v, want that nothing is wrong or proven", r)
 	}
-	for name, dir := range map[string]string{"missing": filepath.Join(t.TempDir(), "x"), "a file": b.path(activeFile)} {
+	for name, dir := range map[string]string{"missing": filepath.Join(t.TempDir(), "x"), "a file": b.path(manifest.ActiveName)} {
 		if _, err := Run(t.Context(), dir, Options{}); !errors.Is(err, ErrNoExport) || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: got %v, want that there is no export in %s", name, err, dir)
 		}
@@ -187,7 +190,7 @@ func TestNotes(t *testing.T) {
 	b.write("decisions-unnumbered-20260105T100407Z.ndjson", []byte("{}\n"))
 	b.write(names[0], []byte(strings.Join(recordsOf(1, 5), "")))
 	b.append([]byte(`{"version":1`))
-	b.write(lockName, nil)
+	b.write(manifest.LockName, nil)
 	b.write(lostAndFound+"/x", nil)
 	r := mustRun(t, b.dir, Options{})
 	want := []string{

@@ -51,8 +51,7 @@ func (p *Progress) add(n int) {
 var ErrNoExport = errors.New("not found")
 
 // ErrWhichSink says that checkpoints of several sinks are about exports that begin with
-// the same line as this one. The export agrees with the checkpoints of only some of
-// these sinks: Options.Sink must name the sink that writes it.
+// the same line as this one: Options.Sink must name the sink that writes it.
 var ErrWhichSink = errors.New("the checkpoints are of several exports that begin alike")
 
 // Run proves the export in dir. A fault of the export is Report.Break. An error says that
@@ -314,7 +313,7 @@ func (v *verifier) entry(e *manifest.Entry, number uint64) error {
 	}
 	v.alive[e.Name] = f
 	v.tree.list(e.Name)
-	err := v.read(f, e.From(last))
+	err := v.read(f)
 	e.Gaps = manifest.Gaps{}
 	return err
 }
