@@ -45,6 +45,7 @@ type brokers struct {
 	loseAnswer bool                                     // carry out produce requests and cut the connection
 	frozen     bool                                     // read nothing from new connections
 	conns      map[*brokerConn]struct{}                 // open
+	dialed     int                                      // connections
 }
 
 // startBrokers starts one broker with the topic, unless options say otherwise.
@@ -131,6 +132,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	defer l.brokers.mu.Unlock()
 	conn.frozen.Store(l.brokers.frozen)
 	l.brokers.conns[conn] = struct{}{}
+	l.brokers.dialed++
 	return conn, nil
 }
 
@@ -313,11 +315,9 @@ func openSink(t testing.TB, addresses []string, change ...func(*Config)) sinks.S
 	return s
 }
 
-// unhurried has the transport of s ask for metadata when it is told to and not by
-// itself, and wait for them as long as a slow machine needs. s has sent nothing yet.
+// unhurried has the transport of s ask for metadata at its start and not by itself. s has sent nothing yet.
 func unhurried(s sinks.Sink) *sink {
 	k := s.(*sink).cluster
-	k.refreshWait = ample
 	k.transport.MetadataTTL = 1000 * time.Hour // it asks at any time before that
 	return s.(*sink)
 }

@@ -166,17 +166,6 @@ func TestExactlyOnceSends(t *testing.T) {
 	}
 }
 
-// What Kafka has is not written again, whatever the docket before knew of it.
-func TestExactlyOnceFollowsKafka(t *testing.T) {
-	b := fakekafka.Start(t, 1, 1, testTopic)
-	first, _ := resumed(t, b)
-	send(t, first, batch(1, `{"a":1}`, `{"a":2}`))
-	second, _ := resumed(t, b)
-	send(t, second, batch(1, `{"a":1}`, `{"a":2}`, `{"a":3}`))
-	send(t, second, batch(3, `{"a":3}`))
-	wantCommitted(t, b, `{"a":1}`, `{"a":2}`, `{"a":3}`)
-}
-
 func TestExactlyOnceFenced(t *testing.T) {
 	t.Run("", func(t *testing.T) { testFenced(t, false) })
 	t.Run("by one whose clock is behind", func(t *testing.T) { testFenced(t, true) })
@@ -243,16 +232,6 @@ func TestExactlyOnceKnowsItsClaims(t *testing.T) {
 	}
 }
 
-// Who claims nothing takes nothing over.
-func TestExactlyOnceDecidesBeforeItFences(t *testing.T) {
-	b := fakekafka.Start(t, 1, 1, testTopic)
-	first, o := resumed(t, b)
-	send(t, first, batch(1, `{"a":1}`))
-	position(t, b)
-	send(t, first, batch(2, `{"a":2}`))
-	o.want(t, 3, 0, 0)
-}
-
 func TestExactlyOnceMetadata(t *testing.T) {
 	want := committed{Position: sinks.Position{Next: 18, Replayed: -3}, owner: owner{"00fa0b1c2d3e4f56", 5}, sent: 9}
 	const firstSeq = 1 << 62 // as long as numbers get
@@ -289,55 +268,6 @@ func TestExactlyOnceMetadata(t *testing.T) {
 	}
 }
 
-// exchanges are the requests of a Send from its session on, in their order.
-var exchanges = []kmsg.Key{
-	kmsg.FindCoordinator, kmsg.OffsetFetch, kmsg.InitProducerID, kmsg.AddPartitionsToTxn,
-	kmsg.AddOffsetsToTxn, kmsg.TxnOffsetCommit, kmsg.Produce, kmsg.EndTxn,
-}
-
-// failing is every way in which a request of a Send can go wrong, with the codes of Kafka
-// that concern transactions.
-func failing() []fakekafka.Fault {
-	effects := []fakekafka.Fault{{Effect: fakekafka.CutBefore}, {Effect: fakekafka.CutAfter}, {Effect: fakekafka.Late, Wait: 2},
-		{Effect: fakekafka.Expire}, {Effect: fakekafka.MoveBefore}}
-	for _, code := range []*kerr.Error{kerr.NotCoordinator, kerr.CoordinatorNotAvailable, kerr.CoordinatorLoadInProgress,
-		kerr.ConcurrentTransactions, kerr.UnstableOffsetCommit, kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.InvalidTxnState,
-		kerr.InvalidProducerIDMapping, kerr.UnknownTopicOrPartition, kerr.NotEnoughReplicas, kerr.OutOfOrderSequenceNumber, kerr.RequestTimedOut} {
-		effects = append(effects, fakekafka.Fault{Effect: fakekafka.Answer, Code: code}, fakekafka.Fault{Effect: fakekafka.Answer, Code: code, Wait: 2})
-	}
-	var all []fakekafka.Fault
-	for _, key := range exchanges {
-		for nth := 1; nth <= 2; nth++ {
-			for _, f := range effects {
-				f.At = fakekafka.Point{Key: key, Nth: nth}
-				all = append(all, f)
-			}
-		}
-	}
-	return append(all,
-		fakekafka.Fault{At: fakekafka.Point{Key: kmsg.EndTxn, Nth: 1}, Effect: fakekafka.Prepare, Wait: 3},
-		fakekafka.Fault{At: fakekafka.Point{Key: kmsg.EndTxn, Nth: 1}, Effect: fakekafka.PrepareLost, Wait: 3})
-}
-
-// Whatever becomes of a request, the records are there once when Send has said so.
-func TestExactlyOnceWhateverFails(t *testing.T) {
-	for _, f := range failing() {
-		t.Run(f.String(), func(t *testing.T) {
-			t.Parallel()
-			b := fakekafka.Start(t, 3, 1, testTopic)
-			s, _ := resumed(t, b)
-			s.session = nil // as after a failure: the next Send begins one
-			f.At.Nth += b.Counts()[f.At.Key]
-			b.Arm(f)
-			sendUntilTaken(t, s, batch(1, `{"a":1}`, `{"a":2}`))
-			sendUntilTaken(t, s, batch(3, `{"a":3}`))
-			sendUntilTaken(t, s, batch(4, `{"a":4}`))
-			wantCommitted(t, b, `{"a":1}`, `{"a":2}`, `{"a":3}`, `{"a":4}`)
-			wantNext(t, b, 5)
-		})
-	}
-}
-
 // A redriven record does not come twice either when the answer to its commit is lost,
 // although the position says nothing of it.
 func TestExactlyOnceRedriven(t *testing.T) {
@@ -360,124 +290,6 @@ func TestExactlyOnceRedriven(t *testing.T) {
 			}
 			send(t, s, late) // once more is wanted once more
 			wantCommitted(t, b, `{"a":7}`, `{"a":3}`, `{"a":3}`)
-		})
-	}
-}
-
-// Two that start at once do not both write, and the one that was started later is it,
-// whichever of them claims first.
-func TestExactlyOnceTwoStart(t *testing.T) {
-	for _, test := range []struct {
-		name        string
-		meanwhile   int // which of the two starts while the other is between its fencing and its claim
-		wantsFenced int
-	}{
-		{"the later meanwhile", 1, 0},
-		{"the earlier meanwhile", 0, 0},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			b := fakekafka.Start(t, 3, 1, testTopic)
-			var both [2]*exactlyOnce
-			for i := range both {
-				both[i], _ = openExactlyOnce(t, b)
-			}
-			slow, quick := both[1-test.meanwhile], both[test.meanwhile]
-			asked := 0
-			err := slow.Resume(context.Background(), testQueue, func(at sinks.Position, found bool) (sinks.Position, error) {
-				if asked++; asked == 2 { // for the second time when others are fenced
-					resume(t, quick, 1)
-					send(t, quick, batch(1, `{"a":1}`))
-				}
-				return follow(1)(at, found)
-			})
-			if loses := test.wantsFenced == 1-test.meanwhile; loses != (sinks.FailureOf(err).Reason == sinks.Fenced) {
-				t.Fatalf("Resume of the one that was slow = %v, want it fenced: %v", err, loses)
-			}
-			for i, s := range both {
-				err := s.Send(context.Background(), batch(1, `{"a":1}`, `{"a":2}`))
-				if i != test.wantsFenced {
-					if err != nil {
-						t.Errorf("Send of the one that was started later = %v, want nil", err)
-					}
-					continue
-				}
-				for range 2 { // it looks for the owner when it has failed
-					err = s.Send(context.Background(), batch(1, `{"a":1}`, `{"a":2}`))
-				}
-				if sinks.FailureOf(err).Reason != sinks.Fenced {
-					t.Errorf("Send of the one that was started earlier = %v, want reason %s", err, sinks.Fenced)
-				}
-			}
-			wantCommitted(t, b, `{"a":1}`, `{"a":2}`)
-		})
-	}
-}
-
-// Many dockets that start at the same moment end with one that writes.
-func TestExactlyOnceManyStart(t *testing.T) {
-	b := fakekafka.Start(t, 3, 1, testTopic)
-	all := make([]*exactlyOnce, 5)
-	for i := range all {
-		all[i], _ = openExactlyOnce(t, b)
-	}
-	var started sync.WaitGroup
-	for _, s := range all {
-		started.Go(func() { _ = s.Resume(context.Background(), testQueue, follow(1)) }) // which may be fenced
-	}
-	started.Wait()
-	for range 5 {
-		for _, s := range all {
-			_ = s.Send(context.Background(), batch(1, `{"a":1}`))
-		}
-	}
-	writing := 0
-	for i, s := range all {
-		err := s.Send(context.Background(), batch(2, `{"a":2}`))
-		if err == nil {
-			writing++
-		} else if sinks.FailureOf(err).Reason != sinks.Fenced {
-			t.Errorf("Send of docket %d of %d = %v, want nil or reason %s", i+1, len(all), err, sinks.Fenced)
-		}
-	}
-	if writing != 1 {
-		t.Errorf("%d dockets write, want 1", writing)
-	}
-	wantCommitted(t, b, `{"a":1}`, `{"a":2}`)
-}
-
-// A frozen docket that goes on is no other docket.
-func TestExactlyOnceOutlivesItsEpoch(t *testing.T) {
-	b := fakekafka.Start(t, 3, 1, testTopic)
-	s, o := resumed(t, b)
-	b.Arm(fakekafka.Fault{At: fakekafka.Point{Key: kmsg.EndTxn, Nth: b.Counts()[kmsg.EndTxn] + 1}, Effect: fakekafka.Expire})
-	sendFails(t, s, batch(1, `{"a":1}`), sinks.Transient, "commit a transaction")
-	send(t, s, batch(1, `{"a":1}`))
-	o.want(t, 2, 1, 0)
-	wantCommitted(t, b, `{"a":1}`)
-}
-
-// A position that has gone is none of another docket. The sink goes on from what it knows.
-func TestExactlyOncePositionLost(t *testing.T) {
-	lose := map[string]func(t *testing.T, b *fakekafka.Cluster){
-		"expired": func(t *testing.T, b *fakekafka.Cluster) { deletePosition(t, b, testTopic) },
-		"topic recreated": func(t *testing.T, b *fakekafka.Cluster) {
-			deletePosition(t, b, testTopic)
-			recreateTopic(t, b)
-		},
-	}
-	for name, lose := range lose {
-		t.Run(name, func(t *testing.T) {
-			b := fakekafka.Start(t, 3, 1, testTopic)
-			s, _ := resumed(t, b)
-			send(t, s, batch(1, `{"a":1}`))
-			lose(t, b)
-			s.session = nil
-			sendUntilTaken(t, s, batch(1, `{"a":1}`, `{"a":2}`))
-			records, err := b.Committed(testTopic, 0)
-			if err != nil || string(records[len(records)-1].Value) != `{"a":2}` || len(records) > 2 {
-				t.Errorf("the topic has %v (%v), want the second record once", records, err)
-			}
-			wantNext(t, b, 3)
 		})
 	}
 }
@@ -584,86 +396,6 @@ func deletePosition(t *testing.T, b *fakekafka.Cluster, topic string) {
 	res := ask(t, b, req).(*kmsg.OffsetDeleteResponse)
 	if res.ErrorCode != 0 || res.Topics[0].Partitions[0].ErrorCode != 0 {
 		t.Fatalf("delete the offset of %s: %+v", topic, res)
-	}
-}
-
-func recreateTopic(t *testing.T, b *fakekafka.Cluster) {
-	t.Helper()
-	gone := kmsg.NewPtrDeleteTopicsRequest()
-	gone.TopicNames = []string{testTopic}
-	name := testTopic
-	gone.Topics = []kmsg.DeleteTopicsRequestTopic{{Topic: &name}}
-	if res := ask(t, b, gone).(*kmsg.DeleteTopicsResponse); res.Topics[0].ErrorCode != 0 {
-		t.Fatalf("delete the topic: %+v", res)
-	}
-	again := kmsg.NewPtrCreateTopicsRequest()
-	topic := kmsg.NewCreateTopicsRequestTopic()
-	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = testTopic, 1, 1
-	again.Topics = []kmsg.CreateTopicsRequestTopic{topic}
-	if res := ask(t, b, again).(*kmsg.CreateTopicsResponse); res.Topics[0].ErrorCode != 0 {
-		t.Fatalf("create the topic: %+v", res)
-	}
-}
-
-// A refused record is found, nothing of its batch is there, and the others go without it.
-func TestExactlyOnceRefused(t *testing.T) {
-	b := fakekafka.Start(t, 1, 1, testTopic)
-	s, o := resumed(t, b)
-	b.Arm(fakekafka.Fault{At: fakekafka.Point{Key: kmsg.Produce, Nth: 1}, Effect: fakekafka.Answer, Code: kerr.InvalidRecord, Wait: 1})
-	f := sendFails(t, s, batch(1, `{"a":1}`, `{"a":2}`), sinks.Rejected, "[87]")
-	if !slices.Equal(f.Items, []int{0}) {
-		t.Errorf("items %v were rejected, want the first", f.Items)
-	}
-	wantCommitted(t, b)
-	send(t, s, batch(2, `{"a":2}`))
-	wantCommitted(t, b, `{"a":2}`)
-	o.want(t, 2, 1, 0)
-}
-
-// A record that is known to be too large costs no transaction.
-func TestExactlyOnceTooLarge(t *testing.T) {
-	b := fakekafka.Start(t, 1, 1, testTopic)
-	s, o := resumed(t, b)
-	large := fmt.Sprintf(`{"a":"%s"}`, strings.Repeat("a", defaultMaxBytes))
-	f := sendFails(t, s, batch(1, `{"a":1}`, large), sinks.Rejected, "max.message.bytes")
-	if !slices.Equal(f.Items, []int{1}) {
-		t.Errorf("items %v were rejected, want the second", f.Items)
-	}
-	o.want(t, 1, 0, 0)
-}
-
-// A Send that is cut short leaves a transaction, which Close aborts, or the next Send when
-// it is not committed.
-func TestExactlyOnceCutShort(t *testing.T) {
-	for _, key := range []kmsg.Key{kmsg.Produce, kmsg.EndTxn} {
-		for _, next := range []string{"Close", "Send"} {
-			t.Run(key.Name()+" "+next, func(t *testing.T) {
-				b := fakekafka.Start(t, 1, 1, testTopic)
-				s, o := resumed(t, b)
-				ctx, cancel := context.WithCancel(context.Background())
-				b.ControlKey(int16(key), func(kmsg.Request) (kmsg.Response, error, bool) {
-					cancel()
-					return nil, nil, false
-				})
-				if err := s.Send(ctx, batch(1, `{"a":1}`)); !errors.Is(err, context.Canceled) {
-					t.Fatalf("Send = %v, want %v", err, context.Canceled)
-				}
-				if next == "Close" {
-					if err := s.Close(context.Background()); err != nil {
-						t.Fatal(err)
-					}
-					if key == kmsg.Produce {
-						o.want(t, 1, 1, 0)
-						wantCommitted(t, b)
-					} else {
-						wantCommitted(t, b, `{"a":1}`)
-					}
-					return
-				}
-				send(t, s, batch(1, `{"a":1}`))
-				wantCommitted(t, b, `{"a":1}`)
-			})
-		}
 	}
 }
 

@@ -95,24 +95,6 @@ func TestProbeAnswers(t *testing.T) {
 	}
 }
 
-func TestProbePermissions(t *testing.T) {
-	file, _ := secretFile(t, password)
-	start := func(t *testing.T, acls ...kfake.ACL) *brokers {
-		return startBrokers(t, 1, kfake.EnableSASL(), kfake.EnableACLs(), kfake.User("PLAIN", "docket", password, acls...))
-	}
-	t.Run("to write", func(t *testing.T) {
-		b := start(t, allow(testTopic, kmsg.ACLOperationDescribe), allow(testTopic, kmsg.ACLOperationWrite))
-		if err := probe(t, b.ListenAddrs(), withSASL(Plain, "docket", file)); err != nil {
-			t.Errorf("Probe = %v, want nil", err)
-		}
-	})
-	t.Run("only to describe", func(t *testing.T) {
-		b := start(t, allow(testTopic, kmsg.ACLOperationDescribe))
-		err := probe(t, b.ListenAddrs(), withSASL(Plain, "docket", file))
-		probeFails(t, err, sinks.Misconfigured, `topic "decisions" partition 0`, "[29]", "permit this client to write to the topic")
-	})
-}
-
 // A probe of transactions names the permission that is missing, and takes nothing from a
 // docket that writes.
 func TestProbeOfTransactions(t *testing.T) {
@@ -122,7 +104,6 @@ func TestProbeOfTransactions(t *testing.T) {
 		want string // what is said when it is missing
 	}{
 		{allow(testTopic, kmsg.ACLOperationWrite), "permit this client to write to the topic"},
-		{allow(testTopic, kmsg.ACLOperationRead), `permit this client to read from topic "decisions" too`},
 		{allowPrefix(kmsg.ACLResourceTypeGroup, kmsg.ACLOperationRead), "permit this client to read groups that begin with docket-"},
 		{allowPrefix(kmsg.ACLResourceTypeTransactionalId, kmsg.ACLOperationWrite), "permit this client to write and describe transactional ids that begin with docket-"},
 	}
@@ -150,28 +131,6 @@ func TestProbeOfTransactions(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A probe compares the timeout of a transaction with what the brokers permit, where they tell.
-func TestProbeOfTransactionTimeout(t *testing.T) {
-	exactlyOnce := func(c *Config) { c.Delivery = ExactlyOnce }
-	for most, want := range map[string]string{
-		"900000": "",
-		"899999": "raise transaction.max.timeout.ms of the brokers to 900000",
-	} {
-		b := startBrokers(t, 1, kfake.BrokerConfigs(map[string]string{maxTransaction: most}))
-		err := probe(t, b.ListenAddrs(), exactlyOnce)
-		if want != "" {
-			probeFails(t, err, sinks.Misconfigured, want)
-		} else if err != nil {
-			t.Errorf("Probe = %v, want nil", err)
-		}
-	}
-}
-
-func TestProbeOfMissingTopic(t *testing.T) {
-	b := startBrokers(t, 1)
-	probeFails(t, probe(t, b.ListenAddrs(), func(c *Config) { c.Topic = "new" }), sinks.Misconfigured, `topic "new" does not exist`)
 }
 
 func TestProbeFailures(t *testing.T) {

@@ -154,29 +154,3 @@ func TestProduceFails(t *testing.T) {
 		})
 	}
 }
-
-// A request goes to the leader of its partition, and nowhere when that is not known.
-func TestProduceRequestGoesToTheLeader(t *testing.T) {
-	cluster := protocol.Cluster{
-		Brokers: map[int32]protocol.Broker{0: {ID: 0}, 3: {ID: 3}},
-		Topics: map[string]protocol.Topic{"decisions": {Partitions: map[int32]protocol.Partition{
-			1: {ID: 1, Leader: 3}, 2: {ID: 2, Leader: 9},
-		}}},
-	}
-	for name, test := range map[string]struct {
-		request produceRequest
-		is      error
-	}{
-		"leader":       {request: produceRequest{topic: "decisions", partition: 1}},
-		"no leader":    {request: produceRequest{topic: "decisions", partition: 2}, is: protocol.ErrNoLeader},
-		"no partition": {request: produceRequest{topic: "decisions", partition: 5}, is: protocol.ErrNoPartition},
-		"no topic":     {request: produceRequest{topic: "audit", partition: 1}, is: protocol.ErrNoTopic},
-	} {
-		t.Run(name, func(t *testing.T) {
-			broker, err := test.request.Broker(cluster)
-			if !errors.Is(err, test.is) || test.is == nil && broker.ID != 3 {
-				t.Errorf("broker %d, %v; want 3, or %v", broker.ID, err, test.is)
-			}
-		})
-	}
-}

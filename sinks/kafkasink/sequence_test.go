@@ -2,20 +2,17 @@ package kafkasink
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/docket-export/docket/sinks"
@@ -154,33 +151,6 @@ func keyed(first, n int) sinks.Batch {
 	return batch(uint64(first), records...)
 }
 
-// Requests that are carried out and get no answer are stored once, whatever the leader is.
-func TestLostAnswersMakeNoDuplicates(t *testing.T) {
-	for _, codec := range []string{"none", "zstd"} {
-		b := startBrokers(t, 3, kfake.NumBrokers(3))
-		asked := b.producerRequests()
-		s := unhurried(openSink(t, b.ListenAddrs(), withKey("k"), func(c *Config) { c.Compression = codec }))
-		seen := newWitness()
-		b.setAnswer(func(req *kmsg.ProduceRequest) kmsg.Response { seen.add(req); return nil })
-		for i := range 5 {
-			records := keyed(1+100*i, 100)
-			b.setLoseAnswer(true)
-			for range 3 {
-				sendFails(t, s, records, sinks.Transient)
-			}
-			b.moveLeader(t, int32(i%3))
-			b.setLoseAnswer(false)
-			more := keyed(1+100*i, 100)
-			sendUntilTaken(t, s, more)
-		}
-		b.expectOnce(t, 500)
-		seen.check(t)
-		if asked() != 1 {
-			t.Errorf("%d requests for a producer id, want 1", asked())
-		}
-	}
-}
-
 // A retry may have more records than the attempt. Those that may be stored are a request
 // of their own, or a broker would not know it again.
 func TestRepeatedRequestIsTheSame(t *testing.T) {
@@ -267,7 +237,7 @@ func TestPartitionsAddedToLostRecords(t *testing.T) {
 	sendFails(t, s, keyed(51, 50), sinks.Transient)
 	b.setLoseAnswer(false)
 	b.addPartitions(t, 5)
-	s.cluster.doubtful = true
+	s.cluster.until = time.Time{}
 	send(t, s, keyed(51, 50))
 	send(t, s, keyed(101, 50))
 	there := map[uint64]bool{}
@@ -394,26 +364,6 @@ func TestRepeatedRequestIsStored(t *testing.T) {
 	b.expectOnce(t, 4)
 }
 
-// New connections are no reason for a new producer: what is lost is known by it.
-func TestProducerOutlivesConnections(t *testing.T) {
-	file, _ := secretFile(t, password)
-	b := startBrokers(t, 1, kfake.EnableSASL(), kfake.Superuser("PLAIN", "docket", password))
-	asked := b.producerRequests()
-	s := openSink(t, b.ListenAddrs(), withSASL(Plain, "docket", file)).(*sink)
-	send(t, s, keyed(1, 3))
-	b.setLoseAnswer(true)
-	sendFails(t, s, keyed(4, 3), sinks.Transient)
-	b.setLoseAnswer(false)
-	s.disconnect() // as when a password has changed
-	send(t, s, keyed(4, 3))
-	if got := b.stored(t)[0]; got != 6 {
-		t.Errorf("the topic holds %d records, want 6", got)
-	}
-	if asked() != 1 {
-		t.Errorf("%d requests for a producer id, want 1", asked())
-	}
-}
-
 // kafkaPartition takes batches of one partition as Kafka does.
 type kafkaPartition struct {
 	last    int32 // sequence number
@@ -504,20 +454,11 @@ func TestProducerIsUnknown(t *testing.T) {
 		return res, nil, true
 	})
 	asked := b.producerRequests()
-	sendFails(t, openSink(t, b.ListenAddrs()), keyed(1, 2), sinks.Misconfigured, "assign no producer ids", "set kafka.idempotence: Off")
+	sendFails(t, openSink(t, b.ListenAddrs()), keyed(1, 2), sinks.Misconfigured, "does not know InitProducerId", "set kafka.idempotence: Off")
 	if asked() != 0 {
 		t.Errorf("%d requests for a producer id, want none", asked())
 	}
 	send(t, openSink(t, b.ListenAddrs(), unnumbered), keyed(1, 2))
-}
-
-// A client that may not write to its topic hears of that, and not of the cluster.
-func TestProducerOfClientThatMayNotWrite(t *testing.T) {
-	file, _ := secretFile(t, password)
-	b := startBrokers(t, 1, kfake.EnableSASL(), kfake.EnableACLs(),
-		kfake.User("PLAIN", "docket", password, allow(testTopic, kmsg.ACLOperationDescribe)))
-	s := openSink(t, b.ListenAddrs(), withSASL(Plain, "docket", file))
-	sendFails(t, s, keyed(1, 2), sinks.Misconfigured, `topic "decisions" partition 0`, "permit this client to write to the topic")
 }
 
 // A broker that has just started has no ids yet.
@@ -526,139 +467,4 @@ func TestProducerComesLater(t *testing.T) {
 	b.answerProducer(14, 14, 14)
 	send(t, openSink(t, b.ListenAddrs()), keyed(1, 2))
 	b.expectOnce(t, 2)
-}
-
-// What can go on with its producer does, while no other is given out.
-func TestNoProducerForNewPartitions(t *testing.T) {
-	b := startBrokers(t, 2)
-	s := openSink(t, b.ListenAddrs(), func(c *Config) { c.Partitioner = RoundRobin })
-	send(t, s, keyed(1, 10))
-	b.setAnswer(func(req *kmsg.ProduceRequest) kmsg.Response {
-		if req.Topics[0].Partitions[0].Partition == 0 {
-			return answerCode(req, 59)
-		}
-		return answerCode(req, 19)
-	})
-	sendFails(t, s, keyed(11, 10), sinks.Transient)
-	b.setAnswer(nil)
-	b.answerProducer(7)
-	sendFails(t, s, keyed(11, 10), sinks.Transient, "ask the brokers for a producer id")
-	if got, want := b.stored(t), []int{5, 10}; !slices.Equal(got, want) {
-		t.Errorf("partitions hold %v records, want %v", got, want)
-	}
-}
-
-// TestSequencesModel sends batches while requests, answers, connections and leaders fail
-// by dice: no accepted record is missing and no number has two records. Unless brokers
-// forget, or the batches change, every record is there once, in order.
-func TestSequencesModel(t *testing.T) {
-	for _, calm := range []bool{true, false} {
-		run := func(batches int, seed uint64) {
-			t.Run(fmt.Sprintf("calm=%v", calm), func(t *testing.T) { modelSequences(t, calm, batches, seed) })
-		}
-		if testing.Short() {
-			run(40, 1)
-			continue
-		}
-		for range 4 {
-			run(120, rand.Uint64())
-		}
-	}
-}
-
-// isBad says whether brokers refuse a record, whatever comes with it.
-func isBad(record string) bool { return strings.HasSuffix(record, "77(none)") }
-
-func modelSequences(t *testing.T, calm bool, batches int, seed uint64) {
-	t.Logf("seed %d", seed)
-	dice := rand.New(rand.NewPCG(seed, 0)) // of the brokers
-	rolls := rand.New(rand.NewPCG(seed, 1))
-	b := startBrokers(t, 3, kfake.NumBrokers(3))
-	s := unhurried(openSink(t, b.ListenAddrs(), withKey("k")))
-	seen := newWitness()
-	b.setAnswer(func(req *kmsg.ProduceRequest) kmsg.Response { // with b.mu held
-		roll := dice.IntN(12)
-		b.loseAnswer = roll < 3
-		switch {
-		case slices.ContainsFunc(recordsIn(req.Topics[0].Partitions[0].Records), isBad):
-			return answerCode(req, 87)
-		case roll == 3:
-			return answerCode(req, []int16{6, 7, 19, 20}[dice.IntN(4)])
-		case roll == 4 && !calm:
-			return answerCode(req, 87) // of all of them: halves of it may be taken
-		case roll == 5 && !calm:
-			return answerCode(req, []int16{45, 47, 59}[dice.IntN(3)])
-		}
-		seen.add(req)
-		return nil
-	})
-	accepted := map[uint64]bool{}
-	partitions, next := 3, 1
-	for range batches {
-		passed := next
-		records := keyed(next, 1+rolls.IntN(40))
-		next += len(records.Items)
-		for attempt := 0; len(records.Items) > 0; attempt++ {
-			if attempt > 1000 {
-				t.Fatal("a batch is not taken in 1000 attempts")
-			}
-			if roll := rolls.IntN(10); roll == 0 {
-				b.moveLeader(t, int32(rolls.IntN(partitions)))
-			} else if roll == 1 {
-				s.disconnect()
-			} else if roll == 2 && !calm && partitions < 6 {
-				partitions++
-				b.addPartitions(t, int32(partitions))
-			} else if roll == 3 && !calm && passed > 3 {
-				redriven := keyed(1+rolls.IntN(passed-3), 3)
-				for i := range redriven.Items {
-					redriven.Items[i].Late = sinks.Redriven
-				}
-				_ = s.Send(context.Background(), redriven) // it is of no interest whether it succeeds
-			}
-			err := s.Send(context.Background(), records)
-			f := &sinks.Failure{}
-			if err != nil && !errors.As(err, &f) {
-				t.Fatal(err)
-			}
-			var rest []sinks.Item
-			for i, it := range records.Items {
-				switch {
-				case err == nil:
-					accepted[it.Seq] = true
-				case f.Kind != sinks.Rejected || !slices.Contains(f.Items, i):
-					rest = append(rest, it)
-				}
-			}
-			records.Items = rest
-		}
-	}
-	count := map[uint64]int{}
-	for p := range b.stored(t) {
-		var seqs []uint64
-		for _, m := range b.held(t, p) {
-			if header(m, "docket-late") == "(none)" {
-				seqs = append(seqs, seqsOf(t, []kafka.Message{m})...)
-			}
-		}
-		for _, seq := range seqs {
-			count[seq]++
-		}
-		if calm && !slices.IsSorted(seqs) {
-			t.Errorf("partition %d holds seqs %v, want them in order", p, seqs)
-		}
-	}
-	twice := 0
-	for seq := range accepted {
-		if count[seq] == 0 {
-			t.Errorf("record %d was accepted and is not in the topic", seq)
-		}
-		if count[seq] > 1 {
-			twice++
-		}
-	}
-	if calm && twice > 0 {
-		t.Errorf("%d of %d records are there more than once, want none", twice, len(accepted))
-	}
-	seen.check(t)
 }
