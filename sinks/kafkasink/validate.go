@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sinks"
 )
 
 // The brokers' own limits for a topic's name.
@@ -17,12 +18,8 @@ const (
 	topicNameChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 )
 
-// The same of topics and of the fields of a record, as far as a schema can say it.
-const (
-	topicPattern = `[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}|\.[A-Za-z0-9_-][A-Za-z0-9._-]{0,247}|\.\.[A-Za-z0-9._-]{1,247}`
-	fieldPattern = fieldName + `(\.` + fieldName + `)*`
-	fieldName    = `[^.*?|#@!\\"(){}\[\]<>=%~]+`
-)
+// topicPattern is the same in a schema.
+const topicPattern = `[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}|\.[A-Za-z0-9_-][A-Za-z0-9._-]{0,247}|\.\.[A-Za-z0-9._-]{1,247}`
 
 var topicShape = config.Matching(topicPattern)
 
@@ -49,7 +46,7 @@ func (c *Config) Rules() []config.Rule {
 		config.Each("brokers", checkBroker, `([^:/]+|\[[^\]/]+\]):0*[1-9][0-9]*`),
 		config.Required("topic", "is required"),
 		config.Text("topic", checkTopic, topicShape),
-		config.Each("key", checkField, fieldPattern),
+		config.Each("key", sinks.CheckField, sinks.FieldPattern),
 		config.OneOf("partitioner", Murmur2, RoundRobin),
 		config.AtMost("headers", maxHeaders),
 		config.OneOf("delivery", AtLeastOnce, ExactlyOnce),
@@ -69,7 +66,7 @@ func (Header) Rules() []config.Rule {
 		config.Text("name", checkHeaderName, config.Shape{"not": config.Shape{"type": "string", "pattern": "^" + reservedHeader}}),
 		config.Required("value", "is required, or field instead").When(field.Not()),
 		config.Forbidden("field", "must not be set beside value").When(value),
-		config.Text("field", checkField, config.Matching(fieldPattern)),
+		config.Text("field", sinks.CheckField, config.Matching(sinks.FieldPattern)),
 	}
 }
 

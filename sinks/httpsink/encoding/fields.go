@@ -1,8 +1,6 @@
 package encoding
 
 import (
-	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -55,28 +53,5 @@ func stringAt(record []byte, path string) (text string, found bool) {
 	return string(value.Text()), value.Kind() == rawjson.String
 }
 
-// fieldPattern is fieldPath, as far as a schema can say it.
-const (
-	fieldPattern = fieldName + `(\.` + fieldName + `)*`
-	fieldName    = `[^.*?|#@\\!{}\[\]()\x00-\x1f\x7f]+`
-)
-
 // plainShape is plainText in a schema.
 var plainShape = config.Shape{"pattern": `^[^\x00-\x1f\x7f]*$`}
-
-// fieldPath reports what is neither a field of the normalized form nor a path of
-// names. Wildcards and queries are refused, because they would be taken for names.
-func fieldPath(path string) error {
-	if name, ok := strings.CutPrefix(path, decision.NormalizedPrefix); ok {
-		if !slices.Contains(decision.NormalizedFields(), name) {
-			return errors.New("must be a field of the normalized form, such as " + decision.NormalizedPrefix + "decision")
-		}
-		return nil
-	}
-	for name := range strings.SplitSeq(path, ".") {
-		if name == "" || strings.ContainsAny(name, `*?|#@\!{}[]()`) || plainText(name) != nil {
-			return errors.New("must be field names joined by dots, such as object.kind")
-		}
-	}
-	return nil
-}

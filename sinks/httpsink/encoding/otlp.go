@@ -49,8 +49,8 @@ func (c *OTLP) validate() config.Problems {
 // Rules implements config.Ruled.
 func (OTLP) Rules() []config.Rule {
 	return []config.Rule{
-		config.Each("timeFields", fieldPath, fieldPattern),
-		config.Each("severityFields", fieldPath, fieldPattern),
+		config.Each("timeFields", sinks.CheckField, sinks.FieldPattern),
+		config.Each("severityFields", sinks.CheckField, sinks.FieldPattern),
 	}
 }
 
@@ -81,7 +81,6 @@ func (OTLP) FormerKeys() map[string]string {
 // https://github.com/open-telemetry/opentelemetry-proto/blob/v1.9.0/docs/specification.md#otlphttp
 // https://github.com/open-telemetry/opentelemetry-proto/blob/v1.9.0/opentelemetry/proto/logs/v1/logs.proto
 type otlp struct {
-	traits
 	resource       *resource.Resource
 	timeFields     []string
 	severityFields []string
@@ -110,15 +109,13 @@ const maxSeverityText = 32
 
 const otlpType = "application/x-protobuf"
 
-func newOTLP(c OTLP) *otlp {
+func newOTLP(to *Encoding, c OTLP) {
 	attributes := map[string]string{"service.name": "docket"}
 	maps.Copy(attributes, c.Resource)
-	e := &otlp{
-		traits:         traits{contentType: otlpType, maxAnswer: maxOTLPAnswer, acceptance: Acceptance{Statuses: acceptsOK.Statuses, Type: otlpType}, answerDecides: true},
-		resource:       &resource.Resource{},
-		timeFields:     c.TimeFields,
-		severityFields: c.SeverityFields,
-	}
+	e := &otlp{resource: &resource.Resource{}, timeFields: c.TimeFields, severityFields: c.SeverityFields}
+	to.ContentType, to.Acceptance = otlpType, Acceptance{Statuses: acceptsOK.Statuses, Type: otlpType}
+	to.MaxAnswer, to.AnswerDecides = maxOTLPAnswer, true
+	to.Append, to.Judge = e.append, judgeOTLP
 	if len(e.timeFields) == 0 {
 		e.timeFields = defaultTimeFields
 	}
@@ -128,11 +125,9 @@ func newOTLP(c OTLP) *otlp {
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {
 		e.resource.Attributes = append(e.resource.Attributes, textAttribute(name, attributes[name]))
 	}
-	return e
 }
 
-// Append implements Encoding.
-func (e *otlp) Append(dst []byte, b sinks.Batch) ([]byte, error) {
+func (e *otlp) append(dst []byte, b sinks.Batch) ([]byte, error) {
 	if len(b.Items) == 0 {
 		return dst, nil
 	}
@@ -183,8 +178,7 @@ func textValue(text string) *common.AnyValue {
 	return &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: text}}
 }
 
-// Judge implements Encoding.
-func (e *otlp) Judge(status int, body []byte, b sinks.Batch) error {
+func judgeOTLP(status int, body []byte, b sinks.Batch, quote Quote) error {
 	var response collogs.ExportLogsServiceResponse
 	if err := proto.Unmarshal(body, &response); err != nil {
 		return sinks.Failf(sinks.Misconfigured, "the answer is not from an OTLP receiver: %w: http.url must end in /v1/logs", err)
@@ -193,7 +187,7 @@ func (e *otlp) Judge(status int, body []byte, b sinks.Batch) error {
 	if answer.GetRejectedLogRecords() <= 0 {
 		return nil // a message without a number is a warning
 	}
-	message := sinks.AnswerText(answer.GetErrorMessage())
+	message := quote(answer.GetErrorMessage())
 	f := &sinks.Failure{
 		Kind: sinks.Rejected,
 		Said: sinks.Answer{Status: strconv.Itoa(status), Text: message},
