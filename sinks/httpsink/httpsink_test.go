@@ -49,25 +49,6 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// A machine that is busy costs a connection now and then: net/http gives one up whose
-// writing goroutine is late, and docket one whose answer is.
-func TestConnectionIsReused(t *testing.T) {
-	r := newReceiver(t, (*httptest.Server).Start)
-	s := openSink(t, r.URL)
-	long := strings.Repeat("x", maxAnswer-1)
-	for i, answer := range []http.HandlerFunc{nil, status(200, long), status(503, long), status(400, "no"), status(307, "", "Location", "/loop"), nil} {
-		r.setAnswer(answer)
-		const batches = 20
-		before := r.connections()
-		for range batches {
-			s.Send(context.Background(), batch(1, `{"a":1}`))
-		}
-		if got := r.connections() - before; got > batches/4 {
-			t.Fatalf("answer %d: %d new connections for %d batches, want next to none", i, got, batches)
-		}
-	}
-}
-
 func TestCloseClosesConnections(t *testing.T) {
 	r := newReceiver(t, (*httptest.Server).Start)
 	s := openSink(t, r.URL)

@@ -122,17 +122,6 @@ func TestOAuth2(t *testing.T) {
 	}
 }
 
-func TestOAuth2Expiry(t *testing.T) {
-	i, r := newIssuer(t), newReceiver(t, (*httptest.Server).Start)
-	i.expires = `,"expires_in":1` // less than what a request may take
-	s := openSink(t, r.URL, withOAuth2(t, i))
-	sendWorks(t, s)
-	sendWorks(t, s)
-	if got := r.lastRequest(t).Header.Get("Authorization"); got != "Bearer s3cret-2" {
-		t.Errorf("Authorization is %q, want a token that has not expired: Bearer s3cret-2", got)
-	}
-}
-
 func TestOAuth2RotatedSecret(t *testing.T) {
 	i, r := newIssuer(t), newReceiver(t, (*httptest.Server).Start)
 	file := secretFile(t, "s3cret-old")

@@ -210,16 +210,6 @@ func TestLaterAnswers(t *testing.T) {
 	}
 }
 
-// Without a version 1 of the handshake, what kafka-go would send next has no head, and its
-// answer no bound.
-func TestOldSASL(t *testing.T) {
-	head := []byte("\x00\x00\x00\x10\x00\x11\x00\x00\x00\x00\x00\x01")
-	_, _, err := readAsked(head)
-	if hint := (&sink{config: &Config{}}).misconfigured(err); hint != "the brokers are too old for this client" {
-		t.Errorf("a handshake of version 0 gave %v: %s", err, hint)
-	}
-}
-
 // FuzzAnswer has kafka-go decode what check lets through: it must neither panic nor allocate
 // more than check has said, twice over.
 func FuzzAnswer(f *testing.F) {

@@ -2,7 +2,6 @@ package kafkasink
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"strconv"
@@ -399,17 +398,4 @@ func (b *brokers) count(topic string) int {
 		n += int(p.HighWatermark)
 	}
 	return n
-}
-
-// addPartitions has the topic have so many.
-func (b *brokers) addPartitions(t *testing.T, total int32) {
-	t.Helper()
-	c := &kafka.Client{Addr: kafka.TCP(b.ListenAddrs()...), Timeout: ample, Transport: &kafka.Transport{}}
-	defer c.Transport.(*kafka.Transport).CloseIdleConnections()
-	res, err := c.CreatePartitions(context.Background(), &kafka.CreatePartitionsRequest{
-		Topics: []kafka.TopicPartitionsConfig{{Name: testTopic, Count: total}},
-	})
-	if err = errors.Join(err, res.Errors[testTopic]); err != nil {
-		t.Fatalf("add partitions: %v", err)
-	}
 }

@@ -268,32 +268,6 @@ func TestExactlyOnceMetadata(t *testing.T) {
 	}
 }
 
-// A redriven record does not come twice either when the answer to its commit is lost,
-// although the position says nothing of it.
-func TestExactlyOnceRedriven(t *testing.T) {
-	for _, effect := range []fakekafka.Effect{fakekafka.CutBefore, fakekafka.CutAfter, fakekafka.PrepareLost} {
-		t.Run(fmt.Sprint(effect), func(t *testing.T) {
-			b := fakekafka.Start(t, 1, 1, testTopic)
-			s, o := resumed(t, b)
-			send(t, s, batch(7, `{"a":7}`))
-			b.Arm(fakekafka.Fault{At: fakekafka.Point{Key: kmsg.EndTxn, Nth: b.Counts()[kmsg.EndTxn] + 1}, Effect: effect, Wait: 2})
-			late := batch(30, `{"a":3}`) // behind the position, as after a replay
-			late.Items[0].Late = sinks.Redriven
-			sendFails(t, s, late, sinks.Transient)
-			sendUntilTaken(t, s, late)
-			wantCommitted(t, b, `{"a":7}`, `{"a":3}`)
-			wantNext(t, b, 8)
-			if effect == fakekafka.CutBefore {
-				o.want(t, 3, 1, 0)
-			} else {
-				o.want(t, 3, 0, 0)
-			}
-			send(t, s, late) // once more is wanted once more
-			wantCommitted(t, b, `{"a":7}`, `{"a":3}`, `{"a":3}`)
-		})
-	}
-}
-
 // A position on another topic, of a configuration before, counts at the start and not later.
 func TestExactlyOnceOtherTopic(t *testing.T) {
 	b := fakekafka.Start(t, 1, 1, testTopic, "audit")
@@ -396,35 +370,6 @@ func deletePosition(t *testing.T, b *fakekafka.Cluster, topic string) {
 	res := ask(t, b, req).(*kmsg.OffsetDeleteResponse)
 	if res.ErrorCode != 0 || res.Topics[0].Partitions[0].ErrorCode != 0 {
 		t.Fatalf("delete the offset of %s: %+v", topic, res)
-	}
-}
-
-// What coordinators and leaders say while they are not ready yet is no failure of a Send.
-func TestExactlyOnceWaits(t *testing.T) {
-	for _, test := range []struct {
-		key   kmsg.Key
-		codes []*kerr.Error
-	}{
-		{kmsg.FindCoordinator, []*kerr.Error{kerr.CoordinatorNotAvailable}},
-		{kmsg.OffsetFetch, []*kerr.Error{kerr.CoordinatorLoadInProgress, kerr.NotCoordinator, kerr.UnstableOffsetCommit}},
-		{kmsg.InitProducerID, []*kerr.Error{kerr.ConcurrentTransactions, kerr.CoordinatorLoadInProgress, kerr.NotCoordinator, kerr.CoordinatorNotAvailable}},
-		{kmsg.AddPartitionsToTxn, []*kerr.Error{kerr.ConcurrentTransactions, kerr.CoordinatorLoadInProgress}},
-		{kmsg.AddOffsetsToTxn, []*kerr.Error{kerr.ConcurrentTransactions}},
-		{kmsg.TxnOffsetCommit, []*kerr.Error{kerr.ConcurrentTransactions, kerr.CoordinatorLoadInProgress}},
-		{kmsg.Produce, []*kerr.Error{kerr.NotEnoughReplicas, kerr.ConcurrentTransactions}},
-		{kmsg.EndTxn, []*kerr.Error{kerr.ConcurrentTransactions, kerr.CoordinatorLoadInProgress}},
-	} {
-		for _, code := range test.codes {
-			t.Run(test.key.Name()+" "+code.Message, func(t *testing.T) {
-				b := fakekafka.Start(t, 1, 1, testTopic)
-				s, o := resumed(t, b)
-				s.session = nil
-				b.Arm(fakekafka.Fault{At: fakekafka.Point{Key: test.key, Nth: b.Counts()[test.key] + 1}, Effect: fakekafka.Answer, Code: code, Wait: 1})
-				send(t, s, batch(1, `{"a":1}`))
-				o.want(t, 2, 0, 0)
-				wantCommitted(t, b, `{"a":1}`)
-			})
-		}
 	}
 }
 

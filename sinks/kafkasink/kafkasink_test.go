@@ -153,28 +153,6 @@ func TestPartialFailure(t *testing.T) {
 	}
 }
 
-// The brokers' default limit is 1,048,588 bytes for a request.
-func TestRequestsAreBounded(t *testing.T) {
-	t.Parallel()
-	b := startBrokers(t, 1)
-	s := openSink(t, b.ListenAddrs())
-	var records []string
-	for i := range 40_000 {
-		records = append(records, fmt.Sprintf(`{"n":%d,"pad":%q}`, i, strings.Repeat("x", i%100)))
-	}
-	send(t, s, batch(1, records...))
-	if got := b.values(t, 0); !slices.Equal(got, records) {
-		t.Errorf("the topic holds %d messages, want all %d in order", len(got), len(records))
-	}
-	sizes := b.requestSizes()
-	if most := slices.Max(sizes); most > defaultMaxBytes {
-		t.Errorf("the largest of %d requests has %d bytes, want at most %d", len(sizes), most, defaultMaxBytes)
-	}
-	if least := slices.Min(sizes); least < defaultMaxBytes*3/4 {
-		t.Errorf("the smallest of %d requests has %d bytes, want requests of nearly equal size", len(sizes), least)
-	}
-}
-
 func TestInvalidRecords(t *testing.T) {
 	t.Run("named by the broker", func(t *testing.T) {
 		b := startBrokers(t, 1)

@@ -2,22 +2,18 @@ package kafkasink
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/config"
-	"github.com/docket-export/docket/internal/testcert"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -131,38 +127,6 @@ func TestProbeOfTransactions(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestProbeFailures(t *testing.T) {
-	ca := testcert.NewCA(t)
-	expired, other := ca.IssueExpired(t, "127.0.0.1"), ca.Issue(t, "kafka-0")
-	over := func(pair testcert.Pair) *brokers {
-		return startBrokers(t, 1, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{pair.TLS}}))
-	}
-	trust := withTLS(config.TLS{CAFile: ca.File})
-	t.Run("expired", func(t *testing.T) {
-		probeFails(t, probe(t, over(expired).ListenAddrs(), trust), sinks.Misconfigured, "expired", "renew the broker's certificate")
-	})
-	t.Run("another name", func(t *testing.T) {
-		probeFails(t, probe(t, over(other).ListenAddrs(), trust), sinks.Misconfigured, "name the brokers", "kafka.tls.serverName")
-	})
-	t.Run("refused", func(t *testing.T) {
-		probeFails(t, probe(t, []string{"127.0.0.1:1"}), sinks.Transient, "127.0.0.1:1", "connection refused", "check kafka.brokers")
-	})
-	t.Run("no such file", func(t *testing.T) {
-		err := probe(t, []string{"127.0.0.1:1"}, withTLS(config.TLS{CAFile: "/nowhere/ca.pem"}))
-		probeFails(t, err, sinks.Misconfigured, "/nowhere/ca.pem")
-	})
-	t.Run("cancelled", func(t *testing.T) {
-		address, _, _ := silent(t)
-		c := defaultConfig()
-		c.Brokers, c.Topic = []string{address}, testTopic
-		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-		defer cancel()
-		if err := c.Probe(ctx, sinks.Env{Log: slog.New(slog.DiscardHandler)}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Probe = %v, want %v", err, context.DeadlineExceeded)
-		}
-	})
 }
 
 // The name of a broker that cannot be looked up may be one of the configuration,

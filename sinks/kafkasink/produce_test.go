@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"strings"
 	"testing"
 	"time"
 
@@ -122,35 +121,5 @@ func checkProduce(t *testing.T, m *produce.Request) {
 		if got, _ := protocol.ReadAll(r.Value); string(got) != `{"a":`+string(rune('0'+n))+`}` {
 			t.Errorf("record %d is %s", n, got)
 		}
-	}
-}
-
-// What a connection cannot carry, or has not carried, is no acceptance.
-func TestProduceFails(t *testing.T) {
-	answer := answerTo(t, 8, 0)
-	for name, test := range map[string]struct {
-		version int16
-		answer  []byte
-		writes  int
-		is      error
-		text    string
-	}{
-		"brokers too old":        {version: oldestProduce - 1, answer: answer, is: kafka.UnsupportedVersion},
-		"no Produce at all":      {version: 0, answer: answer, is: kafka.UnsupportedVersion},
-		"version nobody knows":   {version: newestProduce + 1, answer: answer, is: kafka.UnsupportedVersion},
-		"no answer":              {version: 8, writes: 1, is: io.ErrUnexpectedEOF},
-		"half an answer":         {version: 8, answer: answer[:len(answer)/2], writes: 1, is: io.ErrUnexpectedEOF},
-		"answer to another":      {version: 8, answer: answerTo(t, 8, 5), writes: 1, text: "another request"},
-		"a length, then nothing": {version: 8, answer: binary.BigEndian.AppendUint32(nil, 100), writes: 1, is: io.ErrUnexpectedEOF},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w, _, err := exchange(requestOf(t, ""), test.version, test.answer)
-			if err == nil || test.is != nil && !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.text) {
-				t.Errorf("the exchange ended with %v, want %v %s", err, test.is, test.text)
-			}
-			if len(w.written) != test.writes {
-				t.Errorf("%d writes, want %d", len(w.written), test.writes)
-			}
-		})
 	}
 }

@@ -133,13 +133,6 @@ func TestHECAnswersOfOthers(t *testing.T) {
 	}
 }
 
-func FuzzHECAnswer(f *testing.F) {
-	f.Add(200, []byte(`{"text":"Success","code":0}`))
-	f.Add(400, []byte(`{"text":"Invalid data format","code":6,"invalid-event-number":1}`))
-	e := mustNew(f, splunkHECName, Config{})
-	f.Fuzz(func(t *testing.T, status int, answer []byte) { checkJudge(t, e, status, answer) })
-}
-
 // checkJudge checks what must hold of every verdict, whatever was answered.
 func checkJudge(t *testing.T, e Encoding, status int, answer []byte) {
 	b := many(3)
