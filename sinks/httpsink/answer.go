@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sinks/httpsink/encoding"
 )
 
 const (
@@ -29,7 +31,7 @@ const (
 type answer struct {
 	res     *http.Response // its body is closed
 	body    []byte         // decompressed
-	cut     error          // why body is not the whole answer; nil when it is
+	cut     error          // why body is not the whole answer, such as errTooLong; nil when it is
 	secrets []string       // that were in the request, and must not be quoted
 	whole   bool           // the only reader of the request's body has read it to its end
 }
@@ -60,18 +62,21 @@ func readAnswer(res *http.Response, limit int, wait time.Duration, abort context
 	return a
 }
 
-// readBounded reads r to its end, or limit bytes and an error.
+var errTooLong = errors.New("it is too long")
+
+// readBounded reads r to its end, or limit bytes and errTooLong.
 func readBounded(r io.Reader, limit int) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	if len(body) > limit {
-		return body[:limit], errors.New("it is longer than " + config.Size(limit).String() + ": lower batch.maxRecords")
+		return body[:limit], fmt.Errorf("%w, more than %s", errTooLong, config.Size(limit))
 	}
 	return body, err
 }
 
-// excerpt is the beginning of an answer as one printable line without secrets.
-func excerpt(body []byte, secrets []string) string {
-	return sinks.AnswerText(newRedactor(secrets).Replace(string(body)))
+// quoted returns what makes one printable line without secrets of a text.
+func quoted(secrets []string) encoding.Quote {
+	redactor := newRedactor(secrets)
+	return func(text string) string { return sinks.AnswerText(redactor.Replace(text)) }
 }
 
 // contains reports whether body holds one of phrases.

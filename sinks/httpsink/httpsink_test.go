@@ -2,13 +2,11 @@ package httpsink
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,46 +45,6 @@ func TestRequest(t *testing.T) {
 	} {
 		if got := req.Header.Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
-		}
-	}
-}
-
-func TestRedeliveryIsRecognisable(t *testing.T) {
-	r := newReceiver(t, (*httptest.Server).Start)
-	s := openSink(t, r.URL)
-	r.setAnswer(func(w http.ResponseWriter, req *http.Request) { r.accept(req); cut(w, req) })
-	sendFails(t, s, sinks.Transient)
-	first := r.lastRequest(t).Header
-	r.setAnswer(nil)
-	if err := s.Send(context.Background(), batch(1, `{"a":1}`)); err != nil {
-		t.Fatal(err)
-	}
-	again := r.lastRequest(t).Header
-	for _, name := range []string{"docket-queue", "docket-first-seq", "docket-last-seq", "docket-records"} {
-		if got, want := again.Get(name), first.Get(name); got != want || want == "" {
-			t.Errorf("%s of the redelivery is %q, want %q as in the first delivery", name, got, want)
-		}
-	}
-	if got, want := r.accepted(), []string{`{"a":1}`, `{"a":1}`}; !slices.Equal(got, want) {
-		t.Errorf("the receiver holds %q, want the copy that follows a lost answer: %q", got, want)
-	}
-}
-
-// A machine that is busy costs a connection now and then: net/http gives one up whose
-// writing goroutine is late, and docket one whose answer is.
-func TestConnectionIsReused(t *testing.T) {
-	r := newReceiver(t, (*httptest.Server).Start)
-	s := openSink(t, r.URL)
-	long := strings.Repeat("x", maxAnswer-1)
-	for i, answer := range []http.HandlerFunc{nil, status(200, long), status(503, long), status(400, "no"), status(307, "", "Location", "/loop"), nil} {
-		r.setAnswer(answer)
-		const batches = 20
-		before := r.connections()
-		for range batches {
-			s.Send(context.Background(), batch(1, `{"a":1}`))
-		}
-		if got := r.connections() - before; got > batches/4 {
-			t.Fatalf("answer %d: %d new connections for %d batches, want next to none", i, got, batches)
 		}
 	}
 }
@@ -163,29 +121,6 @@ func TestAcceptedByAnAnswerThatTrickles(t *testing.T) {
 	s := openSink(t, r.URL, withTimeout(time.Hour)) // it does not end the wait
 	if err := s.Send(context.Background(), batch(1, `{"a":1}`)); err != nil {
 		t.Fatalf("Send = %v, want nil", err)
-	}
-}
-
-// The answer comes before the body has been read, and the next batch at once:
-// the buffer must not change under the request that is still being written.
-func TestEarlyAnswer(t *testing.T) {
-	t.Parallel()
-	r := newReceiver(t, (*httptest.Server).Start)
-	r.setAnswer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
-	s := openSink(t, r.URL)
-	for i := range 20 {
-		record := `{"a":"` + strings.Repeat(fmt.Sprint(i%10), 4<<20) + `"}`
-		if err := s.Send(context.Background(), batch(1, record)); err == nil {
-			t.Fatal("Send = nil, want a failure")
-		}
-	}
-	r.setAnswer(nil)
-	want := `{"a":"` + strings.Repeat("z", 1<<20) + `"}`
-	if err := s.Send(context.Background(), batch(1, want)); err != nil {
-		t.Fatal(err)
-	}
-	if got := r.accepted(); len(got) != 1 || got[0] != want {
-		t.Errorf("the receiver holds %d records, want the one of the last batch, unmixed", len(got))
 	}
 }
 

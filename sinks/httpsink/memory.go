@@ -9,7 +9,7 @@ func (c *Config) MemoryBytes(batch int64) int64 {
 	const connection = 32 << 10
 	answer := int64(maxAnswer)
 	if e, err := encoding.New(c.Encoding, c.Config); err == nil {
-		answer = max(answer, int64(e.MaxAnswer()))
+		answer = int64(e.MaxAnswer)
 	}
 	each := batch*5/4 + connection + 3*answer
 	if c.Compression != "" && c.Compression != "none" {

@@ -153,7 +153,7 @@ func (t *tokenSource) fetch(ctx context.Context) (*oauth2.Token, error) {
 	if err != nil {
 		return nil, sinks.Failf(sinks.Misconfigured, "http.oauth2.clientSecretFile: %w", err)
 	}
-	client, err := t.wire.renewed()
+	client, err := t.wire.client()
 	if err != nil {
 		return nil, err
 	}
@@ -179,18 +179,7 @@ func (t *tokenSource) tokenOf(ctx context.Context, secret string) (*oauth2.Token
 		// It was 2xx. What it said is not quoted: it may be a token all the same.
 		return nil, sinks.Failf(sinks.Misconfigured, "get a token from %s: the answer has no readable token: check http.oauth2.tokenURL", t.wire.url.Host)
 	}
-	return nil, t.refused(refusal, append(t.secrets(), secret, basicPair(t.config.ClientID, secret)))
-}
-
-// secrets is what errors must not quote of the configuration.
-func (t *tokenSource) secrets() []string {
-	secrets := urlSecrets(t.wire.url)
-	for _, value := range t.config.EndpointParams {
-		if len(value) >= tokenLength {
-			secrets = append(secrets, value)
-		}
-	}
-	return secrets
+	return nil, t.refused(refusal, append(urlSecrets(t.wire.url), secret, basicPair(t.config.ClientID, secret)))
 }
 
 // readWhole reads an answer before it gives it out, so that one that was cut is
@@ -236,8 +225,8 @@ func (t *tokenSource) refused(e *oauth2.RetrieveError, secrets []string) error {
 		said = []byte(e.ErrorCode + " " + e.ErrorDescription)
 	}
 	text := "get a token from " + t.wire.url.Host + ": answered " + statusText(e.Response.StatusCode)
-	if quoted := excerpt(said, secrets); quoted != "" {
-		text += ": " + quoted
+	if line := quoted(secrets)(string(said)); line != "" {
+		text += ": " + line
 	}
 	if f.Kind == sinks.Misconfigured {
 		text += ": check http.oauth2 and what the endpoint permits this client"

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -123,26 +122,6 @@ func TestOAuth2(t *testing.T) {
 	}
 }
 
-func TestOAuth2FreshTokenRefused(t *testing.T) {
-	i, r := newIssuer(t), newReceiver(t, (*httptest.Server).Start)
-	r.wantToken("none")
-	sendFails(t, openSink(t, r.URL, withOAuth2(t, i)), sinks.Misconfigured, "answered 401")
-	if got := i.issued.Load(); got != 1 {
-		t.Errorf("%d tokens were fetched, want 1: another would fare no better", got)
-	}
-}
-
-func TestOAuth2Expiry(t *testing.T) {
-	i, r := newIssuer(t), newReceiver(t, (*httptest.Server).Start)
-	i.expires = `,"expires_in":1` // less than what a request may take
-	s := openSink(t, r.URL, withOAuth2(t, i))
-	sendWorks(t, s)
-	sendWorks(t, s)
-	if got := r.lastRequest(t).Header.Get("Authorization"); got != "Bearer s3cret-2" {
-		t.Errorf("Authorization is %q, want a token that has not expired: Bearer s3cret-2", got)
-	}
-}
-
 func TestOAuth2RotatedSecret(t *testing.T) {
 	i, r := newIssuer(t), newReceiver(t, (*httptest.Server).Start)
 	file := secretFile(t, "s3cret-old")
@@ -193,21 +172,6 @@ func TestOAuth2Failures(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A token endpoint may quote all that it was sent.
-func TestOAuth2QuotesNoParameters(t *testing.T) {
-	i, r := newIssuer(t), newReceiver(t, (*httptest.Server).Start)
-	i.set(func(w http.ResponseWriter, req *http.Request) {
-		req.ParseForm()
-		w.WriteHeader(http.StatusBadRequest)
-		fmt.Fprintf(w, "cannot read %s?%s", req.RequestURI, req.PostForm.Encode())
-	})
-	f := sendFails(t, openSink(t, r.URL, withOAuth2(t, i, func(o *OAuth2) {
-		o.TokenURL += "?ref=s3cret-code"
-		o.EndpointParams = map[string]string{"resource": "s3cret/param", "audience": "siem"}
-	})), sinks.Misconfigured, "cannot read /token?[redacted]?audience=siem&", "resource=[redacted]")
-	wantNoSecret(t, f)
 }
 
 // The client's secret goes nowhere but to the token endpoint.
@@ -305,20 +269,4 @@ func TestHeaders(t *testing.T) {
 
 	writeFile(t, string(file), "Splunk \u00e9-s3cret")
 	wantNoSecret(t, sendFails(t, s, sinks.Misconfigured, "http.headerFiles.authorization", string(file), "must be ASCII text"))
-}
-
-// The word before the token is the protocol's.
-func TestTokenScheme(t *testing.T) {
-	r := newReceiver(t, (*httptest.Server).Start)
-	r.decode = decodeHEC
-	r.setAnswer(func(w http.ResponseWriter, req *http.Request) {
-		r.accept(req)
-		io.WriteString(w, `{"text":"Success","code":0}`)
-	})
-	sendWorks(t, openSink(t, r.URL, func(c *Config) {
-		c.Encoding, c.BearerTokenFile = "splunkHEC", secretFile(t, "0123")
-	}))
-	if got, want := r.lastRequest(t).Header.Get("Authorization"), "Splunk 0123"; got != want {
-		t.Errorf("Authorization is %q, want %q", got, want)
-	}
 }

@@ -1,8 +1,6 @@
 package httpsink
 
 import (
-	"context"
-	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -101,21 +99,6 @@ func TestProbeRefused(t *testing.T) {
 	}
 }
 
-func TestProbeOfTheSilent(t *testing.T) {
-	t.Parallel()
-	r := newReceiver(t, (*httptest.Server).Start)
-	r.setAnswer(func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
-	timeout, err := 50*time.Millisecond, error(nil)
-	for { // a busy machine may not even connect within it
-		err = probe(t, r.URL, withTimeout(timeout))
-		if err == nil || !strings.Contains(err.Error(), "no connection within") {
-			break
-		}
-		timeout *= 2
-	}
-	wantProbe(t, err, sinks.Transient, "no answer within "+timeout.String())
-}
-
 func wantProbe(t *testing.T, err error, kind sinks.Kind, text string) {
 	t.Helper()
 	if err == nil {
@@ -157,43 +140,6 @@ func TestProbeOfTheWay(t *testing.T) {
 			}
 			wantProbe(t, probe(t, test.url, test.change), test.kind, test.want)
 		})
-	}
-}
-
-// A server that refuses the client's certificate says so after its handshake. Whether its word is read before the end of
-// the connection is seen is not ours.
-func TestProbeWithoutCertificate(t *testing.T) {
-	ca := testcert.NewCA(t)
-	err := probe(t, tlsReceiver(t, ca, true).URL, withTLS(config.TLS{CAFile: ca.File}))
-	if err == nil {
-		t.Fatal("Probe = nil, want a failure")
-	}
-	switch f, text := sinks.FailureOf(err), err.Error(); {
-	case f.Kind == sinks.Misconfigured && strings.Contains(text, "check http.tls.certFile"):
-	case f.Kind == sinks.Transient && strings.Contains(text, "the connection was closed before an answer came"):
-	default:
-		t.Errorf("Probe failed as %v (%v), want a hint at the certificate, or that the connection was closed", f.Kind, err)
-	}
-}
-
-func TestProbeIsCancelled(t *testing.T) {
-	r := newReceiver(t, (*httptest.Server).Start)
-	ctx, cancel := context.WithCancel(t.Context())
-	r.setAnswer(func(_ http.ResponseWriter, req *http.Request) {
-		cancel()
-		<-req.Context().Done()
-	})
-	c := defaultConfig()
-	c.URL = r.URL
-	if err := c.Probe(ctx, sinks.Env{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled Probe = %v, want %v", err, context.Canceled)
-	}
-}
-
-func TestHintsOfTheNetwork(t *testing.T) {
-	c := &connection{peer: peer{urlKey: "http.url", tlsKey: "http.tls"}}
-	if got, want := c.networkHint(&net.DNSError{Err: "server misbehaving", IsTemporary: true}), "check this machine's name servers"; got != want {
-		t.Errorf("hint is %q, want %q", got, want)
 	}
 }
 

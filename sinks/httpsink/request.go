@@ -6,28 +6,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 )
-
-// withQuery returns the query of u with the parameters of more that it has not.
-func withQuery(u *url.URL, more string) string {
-	has, extra := u.Query(), url.Values{}
-	wants, _ := url.ParseQuery(more) // written by package encoding, whose tests parse it
-	for name, values := range wants {
-		if !has.Has(name) {
-			extra[name] = values
-		}
-	}
-	switch {
-	case len(extra) == 0:
-		return u.RawQuery
-	case u.RawQuery == "":
-		return extra.Encode()
-	}
-	return u.RawQuery + "&" + extra.Encode()
-}
 
 // post posts body and returns the answer. A token that the receiver does not
 // take any more is replaced, once. ctx bounds it all. Nothing may write to body afterwards, unless the
@@ -60,7 +41,7 @@ func (s *sink) exchange(ctx context.Context, body []byte, h http.Header, who cre
 	if asked {
 		h.Set("Expect", "100-continue")
 	}
-	client, err := s.wire.renewed()
+	client, err := s.wire.client()
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +67,7 @@ func (s *sink) exchange(ctx context.Context, body []byte, h http.Header, who cre
 		}
 		return nil, s.wire.unanswered(ctx, err)
 	}
-	a := readAnswer(res, max(maxAnswer, s.encoding.MaxAnswer()), s.answerWait(), cancel)
+	a := readAnswer(res, s.encoding.MaxAnswer, s.answerWait(), cancel)
 	a.secrets = slices.Concat(who.secrets, s.secrets)
 	a.whole = isSuccess(res.StatusCode) && !again // see wholeRequests
 	// 417 is a receiver that does not know of asking.
@@ -98,7 +79,7 @@ func (s *sink) exchange(ctx context.Context, body []byte, h http.Header, who cre
 
 // answerWait is how long the rest of an answer is waited for.
 func (s *sink) answerWait() time.Duration {
-	if s.encoding.AnswerDecides() {
+	if s.encoding.AnswerDecides {
 		return time.Duration(s.config.Timeout)
 	}
 	return drainTime

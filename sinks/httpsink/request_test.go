@@ -3,7 +3,6 @@ package httpsink
 import (
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"testing"
 	"time"
 
@@ -60,33 +59,6 @@ func TestLateHeader(t *testing.T) {
 		if there != (late != sinks.OnTime) || there && got[0] != string(late) {
 			t.Errorf("docket-late is %q, want %q", got, late)
 		}
-	}
-}
-
-func TestQuery(t *testing.T) {
-	for name, test := range map[string]struct{ url, more, want string }{
-		"nothing":     {"http://a/b?c=d%20e", "", "c=d%20e"},
-		"only ours":   {"http://a/b", "x=1&y=2", "x=1&y=2"},
-		"both":        {"http://a/b?c=d", "x=1", "c=d&x=1"},
-		"theirs wins": {"http://a/b?x=9", "x=1&y=2", "x=9&y=2"},
-	} {
-		u, err := url.Parse(test.url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := withQuery(u, test.more); got != test.want {
-			t.Errorf("%s: query is %q, want %q", name, got, test.want)
-		}
-	}
-}
-
-func TestNothingToSend(t *testing.T) {
-	r := newReceiver(t, (*httptest.Server).Start)
-	if err := openSink(t, r.URL).Send(t.Context(), sinks.Batch{Queue: "q"}); err != nil {
-		t.Errorf("Send of no items = %v, want nil", err)
-	}
-	if got := r.requestCount(); got != 0 {
-		t.Errorf("the receiver got %d requests, want none", got)
 	}
 }
 

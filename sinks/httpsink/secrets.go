@@ -9,33 +9,20 @@ import (
 	"strings"
 )
 
-// Parts of a URL, and parameters, that are long enough to be a token. Shorter
+// tokenLength is that of a parameter which may be a token. Shorter
 // ones are words, and an answer without them would say little.
-const (
-	tokenLength   = 8
-	segmentLength = 16
-)
+const tokenLength = 8
 
 // urlSecrets is what errors must not quote of u: its query as a whole, and the
-// values and path segments that are long enough to be a token.
+// values in it that are long enough to be a token.
 func urlSecrets(u *url.URL) []string {
-	var secrets []string
-	add := func(length int, raw string, unescape func(string) (string, error)) {
-		if len(raw) < length {
-			return
+	secrets := []string{u.RawQuery}
+	for _, values := range u.Query() {
+		for _, value := range values {
+			if len(value) >= tokenLength {
+				secrets = append(secrets, value)
+			}
 		}
-		secrets = append(secrets, raw)
-		if plain, err := unescape(raw); err == nil {
-			secrets = append(secrets, plain)
-		}
-	}
-	add(1, u.RawQuery, url.QueryUnescape)
-	for pair := range strings.SplitSeq(u.RawQuery, "&") {
-		_, value, _ := strings.Cut(pair, "=")
-		add(tokenLength, value, url.QueryUnescape)
-	}
-	for segment := range strings.SplitSeq(u.EscapedPath(), "/") {
-		add(segmentLength, segment, url.PathUnescape)
 	}
 	return secrets
 }

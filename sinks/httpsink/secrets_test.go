@@ -92,11 +92,10 @@ func TestSecretInOtherForms(t *testing.T) {
 
 func TestSecretInURL(t *testing.T) {
 	r := newReceiver(t, (*httptest.Server).Start)
-	s := openSink(t, r.URL+"/hooks/s3cret-012345678?a=b&ref=s3cret%2Babcd%2F0")
+	s := openSink(t, r.URL+"/hooks?a=b&ref=s3cret%2Babcd%2F0")
 	for _, test := range []struct{ text, want string }{
 		{"no s3cret%2Babcd%2F0", "no [redacted]"},
 		{"no s3cret+abcd/0", "no [redacted]"},
-		{"no /hooks/s3cret-012345678 here", "no /hooks/[redacted] here"},
 		{"no a=b&ref=s3cret%2Babcd%2F0", "no [redacted]"},
 	} {
 		r.setAnswer(status(http.StatusNotFound, test.text))

@@ -1,7 +1,6 @@
 package httpsink
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"mime"
@@ -73,19 +72,19 @@ func (s *sink) judge(a *answer, b sinks.Batch) error {
 	if err := s.unproven(a); err != nil {
 		return err
 	}
-	if !s.encoding.Acceptance().Allows(status, a.res.Header.Get("Content-Type")) {
-		if !s.encoding.AnswerDecides() { // its Judge knows statuses
+	if !s.encoding.Acceptance.Allows(status, a.res.Header.Get("Content-Type")) {
+		if !s.encoding.AnswerDecides { // its Judge knows statuses
 			if err := s.ofItems(a, b); err != nil {
 				return err
 			}
 		}
 		return s.notAcceptance(a)
 	}
-	if !s.encoding.AnswerDecides() {
+	if !s.encoding.AnswerDecides {
 		return nil
 	}
 	if a.cut != nil {
-		return sinks.Failf(sinks.Transient, "%s: cannot tell whether records were rejected: the answer could not be read: %w", s.answered(a), bare(a.cut))
+		return s.unread(a, b)
 	}
 	return s.ofItems(a, b)
 }
@@ -99,11 +98,11 @@ var challenges = []string{"X-Amzn-Waf-Action", "Cf-Mitigated", "X-Vercel-Mitigat
 func (s *sink) unproven(a *answer) error {
 	for _, name := range challenges {
 		if value := a.res.Header.Get(name); value != "" {
-			return sinks.Failf(sinks.Misconfigured, "%s with %s: %s: %s", s.answered(a), name, excerpt([]byte(value), a.secrets), challengeHint)
+			return sinks.Failf(sinks.Misconfigured, "%s with %s: %s: %s", s.answered(a), name, quoted(a.secrets)(value), challengeHint)
 		}
 	}
 	if isHTML(a) {
-		return sinks.Failf(sinks.Misconfigured, "%s with an HTML page: %s: check http.url, and which proxies and firewalls are between docket and the receiver", s.answered(a), excerpt(a.body, a.secrets))
+		return sinks.Failf(sinks.Misconfigured, "%s with an HTML page: %s: check http.url, and which proxies and firewalls are between docket and the receiver", s.answered(a), quoted(a.secrets)(string(a.body)))
 	}
 	return nil
 }
@@ -118,7 +117,7 @@ func isHTML(a *answer) bool {
 
 // notAcceptance is the failure of an answer that the receiver does not document as an acceptance.
 func (s *sink) notAcceptance(a *answer) error {
-	accepts := s.encoding.Acceptance()
+	accepts := s.encoding.Acceptance
 	var statuses []string
 	for _, status := range accepts.Statuses {
 		statuses = append(statuses, strconv.Itoa(status))
@@ -128,7 +127,7 @@ func (s *sink) notAcceptance(a *answer) error {
 		want += " with Content-Type " + accepts.Type
 	}
 	if declared := a.res.Header.Get("Content-Type"); declared != "" {
-		got = "Content-Type " + excerpt([]byte(declared), a.secrets)
+		got = "Content-Type " + quoted(a.secrets)(declared)
 	}
 	return sinks.Failf(sinks.Misconfigured, "%s and %s, which accepts nothing: a receiver of encoding %s accepts with %s: check http.url and http.encoding",
 		s.answered(a), got, s.config.Encoding, want)
@@ -136,42 +135,27 @@ func (s *sink) notAcceptance(a *answer) error {
 
 // ofItems is what the encoding reads in the answer about single items.
 func (s *sink) ofItems(a *answer, b sinks.Batch) error {
-	err := s.encoding.Judge(a.res.StatusCode, a.body, b)
+	err := s.encoding.Judge(a.res.StatusCode, a.body, b, quoted(a.secrets))
 	if err == nil {
 		return nil
 	}
-	f := sinks.FailureOf(err)
-	redactor := newRedactor(a.secrets)
-	if clean := []byte(redactor.Replace(string(a.body))); !bytes.Equal(clean, a.body) {
-		f = s.reworded(f, a.res.StatusCode, clean, b)
-	}
-	redacted := *f
-	redacted.Err = fmt.Errorf("%s: %s", s.answered(a), redactor.Replace(f.Error()))
-	redacted.Said.Text = sinks.AnswerText(redactor.Replace(f.Said.Text))
-	redacted.Each = slices.Clone(f.Each)
-	for i := range redacted.Each {
-		redacted.Each[i].Text = sinks.AnswerText(redactor.Replace(redacted.Each[i].Text))
-	}
-	return &redacted
+	f := *sinks.FailureOf(err)
+	f.Err = fmt.Errorf("%s: %w", s.answered(a), f.Err)
+	return &f
 }
 
-// reworded is f in the words of clean, the answer without secrets: f may quote
-// the beginning of one, which nothing recognises any more. When clean says
-// something else, because it lost more than words, f has no words.
-func (s *sink) reworded(f *sinks.Failure, status int, clean []byte, b sinks.Batch) *sinks.Failure {
-	if err := s.encoding.Judge(status, clean, b); err != nil {
-		if again := sinks.FailureOf(err); again.Kind == f.Kind && slices.Equal(again.Items, f.Items) {
-			return again
-		}
+// unread is the failure of an answer whose end, which may refuse records, has not been read.
+// Smaller batches have shorter answers.
+func (s *sink) unread(a *answer, b sinks.Batch) error {
+	err := fmt.Errorf("%s: cannot tell whether records were rejected: the answer could not be read: %w", s.answered(a), bare(a.cut))
+	if !errors.Is(a.cut, errTooLong) {
+		return err
 	}
-	silent := *f
-	silent.Err = errors.New(redactedText)
-	silent.Said.Text = redactedText
-	silent.Each = slices.Clone(f.Each)
-	for i := range silent.Each {
-		silent.Each[i].Text = redactedText
+	f := &sinks.Failure{Kind: sinks.Rejected, Said: sinks.Answer{Status: strconv.Itoa(a.res.StatusCode)}, Err: fmt.Errorf("%w: lower batch.maxRecords", err)}
+	if len(b.Items) == 1 { // the record may have been taken
+		f.Kind = sinks.Misconfigured
 	}
-	return &silent
+	return f
 }
 
 // refused is what an answer other than 2xx says about b.
@@ -196,7 +180,7 @@ func (s *sink) refused(a *answer, b sinks.Batch) error {
 		hint = s.statusHint(status)
 	}
 
-	f := &sinks.Failure{Kind: kind, Said: sinks.Answer{Status: strconv.Itoa(status), Text: excerpt(a.body, a.secrets)}}
+	f := &sinks.Failure{Kind: kind, Said: sinks.Answer{Status: strconv.Itoa(status), Text: quoted(a.secrets)(string(a.body))}}
 	if kind == sinks.Throttled {
 		f.After = parseRetryAfter(retryAfter, time.Now())
 	}
@@ -237,7 +221,7 @@ func (s *sink) statusHint(status int) string {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusMisdirectedRequest:
 		return "check http.url"
 	case http.StatusUnsupportedMediaType, http.StatusNotAcceptable:
-		hint := "the receiver must accept " + s.encoding.ContentType()
+		hint := "the receiver must accept " + s.encoding.ContentType
 		if s.config.Compression != compressNone {
 			hint += " with Content-Encoding " + s.config.Compression
 		}

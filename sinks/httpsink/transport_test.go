@@ -1,7 +1,6 @@
 package httpsink
 
 import (
-	"context"
 	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
@@ -38,12 +37,6 @@ func expiredReceiver(t *testing.T, ca testcert.CA) *receiver {
 		s.TLS = serverTLS(ca.IssueExpired(t, "127.0.0.1"))
 		s.StartTLS()
 	})
-}
-
-func TestExpiredCertificate(t *testing.T) {
-	ca := testcert.NewCA(t)
-	s := openSink(t, expiredReceiver(t, ca).URL, withTLS(config.TLS{CAFile: ca.File}))
-	sendFails(t, s, sinks.Misconfigured, "expired", "renew the server's certificate")
 }
 
 func TestTLS(t *testing.T) {
@@ -134,25 +127,6 @@ func TestChangedCA(t *testing.T) {
 		if err := s.Send(t.Context(), batch(1, `{"a":1}`)); err != nil {
 			t.Fatalf("Send with the right CA in place = %v, want nil", err)
 		}
-	}
-}
-
-func TestLostClientCertificate(t *testing.T) {
-	ca := testcert.NewCA(t)
-	pair := ca.Issue(t, "127.0.0.1")
-	r := tlsReceiver(t, ca, true)
-	s := openSink(t, r.URL, withTLS(config.TLS{CAFile: ca.File, CertFile: pair.CertFile, KeyFile: pair.KeyFile}))
-	if err := os.Remove(pair.KeyFile); err != nil {
-		t.Fatal(err)
-	}
-	sendFails(t, s, sinks.Misconfigured, pair.KeyFile)
-}
-
-func TestOpenWithoutCA(t *testing.T) {
-	c := defaultConfig()
-	c.URL, c.TLS = "https://siem.example.com", &config.TLS{CAFile: t.TempDir() + "/missing.pem"}
-	if s, err := c.Open(context.Background(), sinks.Env{}); err == nil || s != nil {
-		t.Errorf("Open = %v, %v, want no sink and an error", s, err)
 	}
 }
 

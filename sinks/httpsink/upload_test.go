@@ -3,7 +3,6 @@ package httpsink
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/base64"
 	"io"
 	"math/rand/v2"
@@ -200,76 +199,5 @@ func TestBytesAreOursAgainAfterAnEarlyAnswer(t *testing.T) {
 	}
 	if got := <-rest; bytes.IndexByte(got, '!') >= 0 || len(got) >= len(record)-1000 {
 		t.Errorf("the receiver reads %d bytes, '!' at %d; want a part of the body and none of what was written over it", len(got), bytes.IndexByte(got, '!'))
-	}
-}
-
-// A body goes to the socket in one piece, whatever net/http does between.
-func TestBodyIsWrittenAtOnce(t *testing.T) {
-	r := newReceiver(t, (*httptest.Server).Start)
-	s := openSink(t, r.URL)
-	b := batch(1, `{"a":"`+strings.Repeat("x", 1<<20)+`"}`)
-	watch := &lastWrite{}
-	s.(*sink).wire.transport().DialContext = widely(func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, network, address)
-		return watchedConn{conn, watch}, err
-	})
-	if err := s.Send(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	if got := r.accepted(); len(got) != 1 || got[0] != string(b.Items[0].Record) {
-		t.Errorf("the receiver holds %d records, want the one that was sent", len(got))
-	}
-	last := watch.get()
-	if len(last) < 1<<19 {
-		t.Errorf("the last write was of %d bytes, want one of most of the body", len(last))
-	}
-}
-
-// lastWrite is what was written last.
-type lastWrite struct {
-	mu sync.Mutex
-	p  []byte // guarded by mu
-}
-
-func (w *lastWrite) get() []byte {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.p
-}
-
-type watchedConn struct {
-	net.Conn
-	last *lastWrite
-}
-
-func (c watchedConn) Write(p []byte) (int, error) {
-	c.last.mu.Lock()
-	c.last.p = p
-	c.last.mu.Unlock()
-	return c.Conn.Write(p)
-}
-
-func TestCompressedEncodings(t *testing.T) {
-	for _, compression := range []string{compressNone, compressGzip, compressZstd} {
-		for _, encoding := range []string{"ndjson", "jsonArray"} {
-			t.Run(encoding+" "+compression, func(t *testing.T) {
-				r := newReceiver(t, (*httptest.Server).Start)
-				if encoding == "jsonArray" {
-					r.decode = func(body []byte) ([]string, error) {
-						return strings.Split(strings.Trim(string(body), "[]"), ","), nil
-					}
-				}
-				s := openSink(t, r.URL, func(c *Config) { c.Encoding, c.Compression = encoding, compression })
-				b := batch(1, `{"a":1}`, `{"a":2}`)
-				for range 2 {
-					if err := s.Send(t.Context(), b); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if got := strings.Join(r.accepted(), " "); got != `{"a":1} {"a":2} {"a":1} {"a":2}` {
-					t.Errorf("the receiver holds %s", got)
-				}
-			})
-		}
 	}
 }

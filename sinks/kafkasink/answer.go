@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"reflect"
 	"strings"
@@ -55,7 +54,7 @@ func (a asked) check(answer []byte) (cost int, err error) {
 	// What kafka-go makes of nothing has the type that it decodes the answer into.
 	_, empty, _ := protocol.ReadResponse(bytes.NewReader([]byte{0, 0, 0, 4, 0, 0, 0, 0}), a.key, a.version)
 	if empty == nil {
-		return len(answer), nil // kafka-go cannot read it: offsetFetch does
+		return len(answer), nil // kafka-go cannot read it: kmsg does, for offsetFetch
 	}
 	t := reflect.TypeOf(empty).Elem()
 	w := answerWalk{answerReader: answerReader{rest: answer}, version: a.version, cost: len(answer)}
@@ -82,8 +81,6 @@ type answerWalk struct {
 
 func (w *answerWalk) value(t reflect.Type) {
 	switch {
-	case reflect.PointerTo(t).Implements(reflect.TypeFor[io.ReaderFrom]()):
-		w.short = w.short || w.length(4) > 0 // records, for which docket never asks
 	case t.Kind() == reflect.Struct:
 		for i := range t.NumField() {
 			if present, tagged := inVersion(t.Field(i), w.version); present && !tagged {
@@ -143,4 +140,51 @@ func inVersion(f reflect.StructField, version int16) (present, tagged bool) {
 		}
 	}
 	return false, false
+}
+
+// answerReader reads an answer from its beginning. Behind its end there are zeros.
+type answerReader struct {
+	rest  []byte
+	short bool // the end has been passed
+}
+
+func (r *answerReader) take(n uint64) []byte {
+	if n > uint64(len(r.rest)) {
+		r.rest, r.short = nil, true
+		return nil
+	}
+	taken := r.rest[:n]
+	r.rest = r.rest[n:]
+	return taken
+}
+
+// number is one of size bytes.
+func (r *answerReader) number(size uint64) uint64 {
+	var n uint64
+	for _, b := range r.take(size) {
+		n = n<<8 | uint64(b)
+	}
+	return n
+}
+
+func (r *answerReader) uvarint() uint64 {
+	n, size := binary.Uvarint(r.rest)
+	if size <= 0 {
+		r.rest, r.short = nil, true
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return n
+}
+
+// count is how many of something follow. Each of them has a byte at least.
+func (r *answerReader) count() uint64 {
+	n := r.uvarint()
+	if n > uint64(len(r.rest)) {
+		r.rest, r.short = nil, true
+	}
+	if n == 0 || r.short {
+		return 0
+	}
+	return n - 1
 }

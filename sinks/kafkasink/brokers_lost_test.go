@@ -7,14 +7,18 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/fakekafka"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -45,18 +49,6 @@ func (b *brokers) moveLeader(t *testing.T, partition int32) {
 	}
 }
 
-func TestBrokersComeLater(t *testing.T) {
-	at := reserved(t)
-	s := openSink(t, []string{at.String()})
-	sendFails(t, s, batch(1, `{"a":1}`), sinks.Transient, "connection refused", at.String())
-
-	b := startBrokers(t, 1, kfake.Ports(at.Port))
-	send(t, s, batch(1, `{"a":1}`))
-	if got, want := b.values(t, 0), []string{`{"a":1}`}; !slices.Equal(got, want) {
-		t.Errorf("the topic holds %q, want %q", got, want)
-	}
-}
-
 // reserved is an address that nobody listens on but who asks for it by its port: a
 // connection keeps the system from giving the port away.
 func reserved(t *testing.T) *net.TCPAddr {
@@ -79,27 +71,24 @@ func reserved(t *testing.T) *net.TCPAddr {
 	return l.Addr().(*net.TCPAddr)
 }
 
-func TestSecondBrokerIsAsked(t *testing.T) {
-	b := startBrokers(t, 1)
-	s := openSink(t, []string{"127.0.0.1:1", b.ListenAddrs()[0]})
-	send(t, s, batch(1, `{"a":1}`))
-}
-
-func TestMorePartitionsThanSlots(t *testing.T) {
-	const partitions = 3 * maxInFlight
+// Brokers that all hang hold up a Send for the time of a request or two, however many partitions there are.
+func TestHungBrokersAreNotAllWaitedFor(t *testing.T) {
+	t.Parallel()
+	const partitions = 4 * maxInFlight
 	b := startBrokers(t, partitions)
-	s := openSink(t, b.ListenAddrs(), withKey("n"))
-	var records []string
-	for i := range 500 {
-		records = append(records, fmt.Sprintf(`{"n":%d}`, i))
-	}
-	send(t, s, batch(1, records...))
-	total := 0
-	for p := range partitions {
-		total += len(b.held(t, p))
-	}
-	if total != 500 {
-		t.Errorf("the topic holds %d messages, want 500", total)
+	s := openSink(t, b.ListenAddrs(), func(c *Config) {
+		c.Timeout, c.Partitioner = config.Duration(500*time.Millisecond), RoundRobin
+	})
+	sendUntilTaken(t, s, batch(1, `{}`))
+	b.freezeConnections(true)
+	b.mu.Lock()
+	b.dialed = 0
+	b.mu.Unlock()
+	sendFails(t, s, batch(2, slices.Repeat([]string{`{}`}, partitions)...), sinks.Transient)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.dialed > maxInFlight {
+		t.Errorf("%d requests got a connection, want at most %d: the others come too late", b.dialed, maxInFlight)
 	}
 }
 
@@ -173,4 +162,141 @@ func TestCloseCutsConnections(t *testing.T) {
 	case <-time.After(await.Left(t)):
 		t.Error("the connection stays open after Close")
 	}
+}
+
+// questions counts the requests for metadata.
+func (b *brokers) questions() *atomic.Int64 {
+	var n atomic.Int64
+	b.ControlKey(int16(kmsg.Metadata), func(kmsg.Request) (kmsg.Response, error, bool) {
+		b.KeepControl()
+		n.Add(1)
+		return nil, nil, false
+	})
+	return &n
+}
+
+// The transport asks once within metadataTTL, and no batch asks besides.
+func TestMetadataAreSeldomAskedFor(t *testing.T) {
+	b := startBrokers(t, 3)
+	asked := b.questions()
+	opened := openSink(t, b.ListenAddrs())
+	if got := opened.(*sink).cluster.transport.MetadataTTL; got != metadataTTL {
+		t.Errorf("the transport asks for metadata within %v, want %v", got, metadataTTL)
+	}
+	s := unhurried(opened)
+	for seq := range uint64(50) {
+		send(t, s, batch(1+seq, `{"a":1}`))
+	}
+	if got := asked.Load(); got != 1 {
+		t.Errorf("the brokers were asked for metadata %d times, want once", got)
+	}
+}
+
+// That a record is rejected hides no moved leader.
+func TestLeaderMovesBesideRejection(t *testing.T) {
+	b := startBrokers(t, 2, kfake.NumBrokers(3))
+	s := unhurried(openSink(t, b.ListenAddrs(), func(c *Config) { c.Partitioner = RoundRobin }))
+	send(t, s, batch(1, `{}`, `{}`))
+	b.setAnswer(func(req *kmsg.ProduceRequest) kmsg.Response {
+		if strings.Contains(string(req.Topics[0].Partitions[0].Records), "bad") {
+			return answerCode(req, 87)
+		}
+		return nil
+	})
+	b.moveLeader(t, 1)
+	sendFails(t, s, batch(3, `{}`, `{"bad":4}`), sinks.Rejected)
+	send(t, s, batch(3, `{}`))
+}
+
+// Where a broker hangs, others are asked who leads now.
+func TestBrokerHangs(t *testing.T) {
+	t.Parallel()
+	b := startBrokers(t, 1, kfake.NumBrokers(3))
+	s := openSink(t, b.ListenAddrs(), func(c *Config) { c.Timeout = config.Duration(500 * time.Millisecond) })
+	sendUntilTaken(t, s, batch(1, `{"a":1}`)) // not at the first attempt where the machine is slow
+	b.freezeConnections(false)
+	b.moveLeader(t, 0)
+	sendFails(t, s, batch(2, `{"a":2}`), sinks.Transient)
+	sendUntilTaken(t, s, batch(2, `{"a":2}`))
+	if got := b.stored(t)[0]; got != 2 {
+		t.Errorf("the topic holds %d messages, want 2", got)
+	}
+}
+
+// All brokers go and come back: nothing is to be waited for then.
+func TestBrokersRestart(t *testing.T) {
+	at := reserved(t)
+	b := startBrokers(t, 1, kfake.Ports(at.Port))
+	s := openSink(t, b.ListenAddrs())
+	send(t, s, batch(1, `{"a":1}`))
+	b.stop()
+	for range 3 {
+		sendFails(t, s, batch(2, `{"a":2}`), sinks.Transient)
+	}
+	again := startBrokers(t, 1, kfake.Ports(at.Port))
+	// These know neither the records nor their producer. Before they say so, a slow machine may miss them once more.
+	await.Until(t, "the brokers to tell that they do not know the records", func() bool {
+		return strings.Contains(sendFails(t, s, batch(2, `{"a":2}`), sinks.Transient).Error(), "[45]")
+	})
+	send(t, s, batch(2, `{"a":2}`))
+	if got := again.stored(t)[0]; got != 1 {
+		t.Errorf("the topic holds %d messages, want 1", got)
+	}
+}
+
+// openConnections counts the connections of the sink's cluster.
+func openConnections(s *sink) map[*conn]struct{} {
+	s.cluster.dialer.mu.Lock()
+	defer s.cluster.dialer.mu.Unlock()
+	all := map[*conn]struct{}{}
+	for c := range s.cluster.dialer.open {
+		all[c] = struct{}{}
+	}
+	return all
+}
+
+// sendOnNewConnections calls send when the connections of s are old.
+func sendOnNewConnections(t *testing.T, s *sink, send func()) {
+	t.Helper()
+	before := openConnections(s)
+	s.cluster.until = time.Now()
+	send()
+	for c := range openConnections(s) {
+		if _, ok := before[c]; ok {
+			t.Error("an old connection is used")
+		}
+	}
+	if !s.cluster.until.After(time.Now()) {
+		t.Error("the new connections are old")
+	}
+}
+
+// Connections are not used for ever: the addresses of brokers may have changed. What is sent
+// meanwhile arrives once.
+func TestConnectionsAge(t *testing.T) {
+	b := startBrokers(t, 1)
+	s := openSink(t, b.ListenAddrs())
+	send(t, s, batch(1, `{"a":1}`))
+	sendOnNewConnections(t, s.(*sink), func() { send(t, s, batch(2, `{"a":2}`)) })
+	if got := strings.Join(b.values(t, 0), " "); got != `{"a":1} {"a":2}` {
+		t.Errorf("the topic holds %s", got)
+	}
+
+	// Where the configured brokers cannot be reached any more, what is known of the others does.
+	k := s.(*sink)
+	known := k.cluster
+	k.cluster.until, k.config.Brokers = time.Time{}, []string{"127.0.0.1:1"}
+	send(t, s, batch(3, `{"a":3}`))
+	if k.cluster != known || !known.until.After(time.Now()) {
+		t.Error("the cluster has been replaced by one that reaches no broker, or the next Send looks for brokers again")
+	}
+}
+
+func TestConnectionsAgeInTransactions(t *testing.T) {
+	b := fakekafka.Start(t, 1, 1, testTopic)
+	e, o := resumed(t, b)
+	send(t, e, batch(1, `{"a":1}`))
+	sendOnNewConnections(t, e.sink, func() { send(t, e, batch(2, `{"a":2}`)) })
+	wantCommitted(t, b, `{"a":1}`, `{"a":2}`)
+	o.want(t, 3, 0, 0) // the first of them claims: the session lasts
 }

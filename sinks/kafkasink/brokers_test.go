@@ -2,7 +2,6 @@ package kafkasink
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"strconv"
@@ -45,6 +44,7 @@ type brokers struct {
 	loseAnswer bool                                     // carry out produce requests and cut the connection
 	frozen     bool                                     // read nothing from new connections
 	conns      map[*brokerConn]struct{}                 // open
+	dialed     int                                      // connections
 }
 
 // startBrokers starts one broker with the topic, unless options say otherwise.
@@ -131,6 +131,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	defer l.brokers.mu.Unlock()
 	conn.frozen.Store(l.brokers.frozen)
 	l.brokers.conns[conn] = struct{}{}
+	l.brokers.dialed++
 	return conn, nil
 }
 
@@ -313,11 +314,9 @@ func openSink(t testing.TB, addresses []string, change ...func(*Config)) sinks.S
 	return s
 }
 
-// unhurried has the transport of s ask for metadata when it is told to and not by
-// itself, and wait for them as long as a slow machine needs. s has sent nothing yet.
+// unhurried has the transport of s ask for metadata at its start and not by itself. s has sent nothing yet.
 func unhurried(s sinks.Sink) *sink {
 	k := s.(*sink).cluster
-	k.refreshWait = ample
 	k.transport.MetadataTTL = 1000 * time.Hour // it asks at any time before that
 	return s.(*sink)
 }
@@ -399,17 +398,4 @@ func (b *brokers) count(topic string) int {
 		n += int(p.HighWatermark)
 	}
 	return n
-}
-
-// addPartitions has the topic have so many.
-func (b *brokers) addPartitions(t *testing.T, total int32) {
-	t.Helper()
-	c := &kafka.Client{Addr: kafka.TCP(b.ListenAddrs()...), Timeout: ample, Transport: &kafka.Transport{}}
-	defer c.Transport.(*kafka.Transport).CloseIdleConnections()
-	res, err := c.CreatePartitions(context.Background(), &kafka.CreatePartitionsRequest{
-		Topics: []kafka.TopicPartitionsConfig{{Name: testTopic, Count: total}},
-	})
-	if err = errors.Join(err, res.Errors[testTopic]); err != nil {
-		t.Fatalf("add partitions: %v", err)
-	}
 }

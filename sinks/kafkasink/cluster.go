@@ -15,8 +15,8 @@ import (
 const (
 	// metadataTTL is how old the transport lets its knowledge of the cluster grow: it
 	// asks again after a time between none and this. Thousands of sidecars ask, and
-	// nothing waits for it but a new partition: a moved leader is looked for when a
-	// Send has failed, see doubtful.
+	// nothing waits for it but a new partition: after a Send that has failed, because a
+	// leader has moved say, the sink makes a new cluster, see replace.
 	metadataTTL = time.Minute
 	// idleTimeout closes a connection that has had no request. It outlives the pauses
 	// between two questions for metadata, so that none needs a new login.
@@ -25,13 +25,11 @@ const (
 
 // cluster is a client and its connections.
 type cluster struct {
-	client      *kafka.Client
-	transport   *kafka.Transport // the client's
-	dialer      *dialer          // the transport's
-	version     string           // of the files that connections are made with
-	until       time.Time        // the connections are used until then; owned by Send
-	refreshWait time.Duration    // bounds a refresh
-	doubtful    bool             // the last Send failed: leaders may have moved; owned by Send
+	client    *kafka.Client
+	transport *kafka.Transport // the client's
+	dialer    *dialer          // the transport's
+	version   string           // of the files that connections are made with
+	until     time.Time        // the cluster is used until then; owned by Send
 }
 
 // newCluster connects to nothing yet.
@@ -54,12 +52,11 @@ func newCluster(c *Config) (*cluster, error) {
 		ClientID:       c.ClientID,
 	}
 	k := &cluster{
-		client:      &kafka.Client{Addr: kafka.TCP(c.Brokers...), Timeout: timeout, Transport: transport},
-		transport:   transport,
-		dialer:      d,
-		version:     c.filesVersion(),
-		until:       sinks.ConnectionsUntil(),
-		refreshWait: refreshTimeout,
+		client:    &kafka.Client{Addr: kafka.TCP(c.Brokers...), Timeout: timeout, Transport: transport},
+		transport: transport,
+		dialer:    d,
+		version:   c.filesVersion(),
+		until:     sinks.ConnectionsUntil(),
 	}
 	if c.SASL != nil {
 		transport.SASL = login{SASL: c.SASL, plaintext: c.TLS == nil}

@@ -73,13 +73,3 @@ func TestValidate(t *testing.T) {
 		})
 	}
 }
-
-func TestDefinition(t *testing.T) {
-	if err := Definition.Batch.Validate().Err(); err != nil {
-		t.Errorf("default batch: %v", err)
-	}
-	c := Definition.NewConfig().(*Config)
-	if c.Timeout.String() != "10s" || c.ClientID != "docket" || c.Compression != "none" {
-		t.Errorf("defaults are %s, %q, %q, want 10s, docket, none", c.Timeout, c.ClientID, c.Compression)
-	}
-}

@@ -84,36 +84,6 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-func TestHeaders(t *testing.T) {
-	b := startBrokers(t, 1)
-	s := openSink(t, b.ListenAddrs(), func(c *Config) {
-		c.Headers = []Header{
-			{Name: "team", Value: "policy"},
-			{Name: "cluster", Field: "o.cluster"},
-			{Name: "count", Field: "count"},
-			{Name: "team", Value: "again"},
-		}
-	})
-	items := batch(7, `{"o":{"cluster":"prod \u00e9"},"count":1.0}`, `{"o":{"cluster":null}}`, `{}`)
-	items.Items[1].Late, items.Items[2].Late = sinks.Replayed, sinks.Redriven
-	items.Items[2].Source, items.Items[2].Producer = "audit", ""
-	send(t, s, items)
-	docket := "docket-source=webhook docket-producer=pod-a/1 docket-received=2026-01-05T10:04:07.00000012Z "
-	for i, want := range []string{
-		"docket-id=" + queueID + "-7 docket-seq=7 " + docket + "team=policy cluster=prod \u00e9 count=1.0 team=again",
-		"docket-id=" + queueID + "-8 docket-seq=8 " + docket + "docket-late=Replayed team=policy team=again",
-		"docket-id=" + queueID + "-9 docket-seq=9 docket-source=audit docket-received=2026-01-05T10:04:07.00000012Z docket-late=Redriven team=policy team=again",
-	} {
-		var headers []string
-		for _, h := range b.held(t, 0)[i].Headers {
-			headers = append(headers, h.Key+"="+string(h.Value))
-		}
-		if got := strings.Join(headers, " "); got != want {
-			t.Errorf("headers of message %d are %q, want %q", i, got, want)
-		}
-	}
-}
-
 // Records that were read together share their headers; the others have their own.
 func TestOriginOfEachRecord(t *testing.T) {
 	b := startBrokers(t, 1)

@@ -87,13 +87,9 @@ func (e *exactlyOnce) Resume(ctx context.Context, queue sinks.Queue, decide sink
 	}
 	e.transactionalID = "docket-" + queue.ID + "-" + e.name
 	e.queue = queue
-	return e.outcome(e.begin(ctx, decide))
-}
-
-// outcome is err as the answer of Resume or Send.
-func (e *exactlyOnce) outcome(err error) error {
-	e.cluster.doubtful = err != nil
-	return e.reconsider(err)
+	err := e.begin(ctx, decide)
+	e.reconsider(err)
+	return err
 }
 
 // Send implements sinks.Sink.
@@ -115,23 +111,29 @@ func (e *exactlyOnce) Send(ctx context.Context, b sinks.Batch) error {
 	if e.open { // the Send before was cut short
 		e.session, e.open = nil, false
 	}
+	err := e.sendAll(ctx, b)
+	e.reconsider(err)
+	return err
+}
+
+func (e *exactlyOnce) sendAll(ctx context.Context, b sinks.Batch) error {
 	if e.session == nil {
 		if err := e.begin(ctx, nil); err != nil {
-			return e.outcome(err)
+			return err
 		}
 	}
 	for sent := 0; sent < len(b.Items); {
 		part, size := e.part(b)
 		sent = len(part.Items)
 		if err := e.sendPart(ctx, part, size); err != nil {
-			return e.outcome(err)
+			return err
 		}
 		e.note(redriven(part))
 	}
 	for _, seq := range redriven(b) {
 		delete(e.redriven, seq)
 	}
-	return e.outcome(nil)
+	return nil
 }
 
 // note keeps in mind that Kafka has redriven records.
@@ -165,15 +167,11 @@ func (e *exactlyOnce) part(b sinks.Batch) (part sinks.Batch, size int) {
 // sendPart sends b in a transaction. The ones after it are smaller where brokers are too slow
 // for one of size bytes, and larger again when they are no longer.
 func (e *exactlyOnce) sendPart(ctx context.Context, b sinks.Batch, size int) error {
-	res, err := e.share(ctx, b, e.has)
-	if err == nil {
-		err = res.failure(ctx) // it is known before there is a transaction
-	}
-	if err != nil {
+	if err := e.share(ctx, b, e.has); err != nil {
 		return err
 	}
 	e.began, e.slowed = time.Now(), false
-	err = e.transact(ctx, b)
+	err := e.transact(ctx, b)
 	slow := e.slowed || time.Since(e.began) > time.Duration(e.config.Timeout)
 	switch {
 	case err == nil && !slow:

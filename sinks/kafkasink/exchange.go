@@ -2,19 +2,21 @@ package kafkasink
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// nodeRequest is a request to the broker that it names, at the version that it names.
-// kafka-go asks for the coordinator before each transactional request, and takes the
+// nodeRequest is a request to the broker that it names, at the version that it names, or the broker's
+// newest. kafka-go asks for the coordinator before each transactional request, and takes the
 // newest version it can write: of InitProducerID one that names a producer.
 type nodeRequest struct {
 	protocol.Message // hides from kafka-go what it goes by to find a coordinator
 	node             int32
 	version          int16
+	unknown          bool // to the broker
 	clientID         string
 }
 
@@ -37,10 +39,17 @@ func brokerOf(cluster protocol.Cluster, node int32) (protocol.Broker, error) {
 }
 
 // Required implements protocol.RawExchanger.
-func (*nodeRequest) Required(map[protocol.ApiKey]int16) bool { return true }
+func (r *nodeRequest) Required(versions map[protocol.ApiKey]int16) bool {
+	newest, known := versions[r.ApiKey()]
+	r.version, r.unknown = min(r.version, newest), !known
+	return true
+}
 
 // RawExchange implements protocol.RawExchanger.
 func (r *nodeRequest) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
+	if r.unknown {
+		return nil, fmt.Errorf("the broker does not know %s: %w", r.ApiKey(), kafka.UnsupportedVersion)
+	}
 	return protocol.RoundTrip(rw, r.version, correlation, r.clientID, r.Message)
 }
 

@@ -70,34 +70,6 @@ func TestTopicErrors(t *testing.T) {
 	}
 }
 
-func TestInternalTopic(t *testing.T) {
-	b := startBrokers(t, 1, kfake.SeedTopics(1, "__consumer_offsets"))
-	b.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		b.KeepControl()
-		res := req.ResponseKind().(*kmsg.MetadataResponse)
-		rt := kmsg.NewMetadataResponseTopic()
-		name := "__consumer_offsets"
-		rt.Topic, rt.IsInternal = &name, true
-		res.Topics = append(res.Topics, rt)
-		return res, nil, true
-	})
-	s := openSink(t, b.ListenAddrs(), func(c *Config) { c.Topic = "__consumer_offsets" })
-	sendFails(t, s, batch(1, `{"a":1}`), sinks.Misconfigured, "belongs to the brokers themselves")
-}
-
-func TestSilentBroker(t *testing.T) {
-	t.Parallel()
-	address, _, _ := silent(t)
-	s := openSink(t, []string{address}, func(c *Config) { c.Timeout = config.Duration(200 * time.Millisecond) })
-	sendFails(t, s, batch(1, `{"a":1}`), sinks.Transient, `topic "decisions"`)
-}
-
-// A broker that wants SASL closes the connection of a client without it.
-func TestSASLListener(t *testing.T) {
-	b := startBrokers(t, 1, kfake.EnableSASL(), kfake.Superuser("PLAIN", "docket", "s3cret"))
-	sendFails(t, openSink(t, b.ListenAddrs()), batch(1, `{"a":1}`), sinks.Transient, "expects TLS or SASL")
-}
-
 func TestTLS(t *testing.T) {
 	ca, other := testcert.NewCA(t), testcert.NewCA(t)
 	pair := ca.Issue(t, "127.0.0.1")
@@ -232,17 +204,4 @@ func TestChangedCA(t *testing.T) {
 	}
 	send(t, s, batch(1, `{"a":1}`))
 	send(t, s, batch(2, `{"a":2}`))
-}
-
-func TestLostClientCertificate(t *testing.T) {
-	ca := testcert.NewCA(t)
-	pair := ca.Issue(t, "127.0.0.1")
-	b := startBrokers(t, 1, kfake.TLS(&tls.Config{
-		Certificates: []tls.Certificate{pair.TLS}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.Pool,
-	}))
-	s := openSink(t, b.ListenAddrs(), withTLS(config.TLS{CAFile: ca.File, CertFile: pair.CertFile, KeyFile: pair.KeyFile}))
-	if err := os.Remove(pair.KeyFile); err != nil {
-		t.Fatal(err)
-	}
-	sendFails(t, s, batch(1, `{"a":1}`), sinks.Misconfigured, pair.KeyFile)
 }

@@ -1,10 +1,6 @@
 package kafkasink
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-
 	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/decision/rawjson"
 )
@@ -38,20 +34,4 @@ func (f *form) field(record []byte, name string) (string, bool) {
 	}
 	text := f.Field(name)
 	return text, text != ""
-}
-
-// checkField refuses what is no name of a field: neither one of the normalized form nor
-// names joined by dots. Wildcards, queries, modifiers and escapes are refused, because they
-// would be taken for names.
-func checkField(path string) error {
-	if name, ok := strings.CutPrefix(path, decision.NormalizedPrefix); ok {
-		if !slices.Contains(decision.NormalizedFields(), name) {
-			return fmt.Errorf("must be a field of the normalized form, such as %sresource.namespace, not %q", decision.NormalizedPrefix, path)
-		}
-		return nil
-	}
-	if slices.Contains(strings.Split(path, "."), "") || strings.ContainsAny(path, `*?|#@!\"(){}[]<>=%~`) {
-		return fmt.Errorf("must be field names joined by dots, such as object.kind, not %q", path)
-	}
-	return nil
 }

@@ -2,10 +2,7 @@ package kafkasink
 
 import (
 	"slices"
-	"strings"
 	"testing"
-
-	"github.com/docket-export/docket/decision"
 )
 
 // Key and headers can be of the normalized form, of which each record has its own.
@@ -41,18 +38,5 @@ func TestFieldThatStandsTwice(t *testing.T) {
 	}
 	if got, found := appendField(nil, []byte(`{"b":{"c":0},"b":{}}`), "b.c"); found {
 		t.Errorf("got %q of a member that is not the last, want nothing", got)
-	}
-}
-
-func TestCheckNormalizedField(t *testing.T) {
-	for _, field := range decision.NormalizedFields() {
-		if err := checkField(decision.NormalizedPrefix + field); err != nil {
-			t.Errorf("%s: got %v, want nil", field, err)
-		}
-	}
-	for _, path := range []string{"normalized.", "normalized.resource", "normalized.resource.nam", "normalized.a*"} {
-		if err := checkField(path); err == nil || !strings.HasPrefix(err.Error(), "must be a field of the normalized form, such as normalized.resource.namespace") {
-			t.Errorf("%s: got %v, want an error that names one", path, err)
-		}
 	}
 }

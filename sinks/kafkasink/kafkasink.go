@@ -29,7 +29,6 @@ package kafkasink
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -90,14 +89,13 @@ func (s *sink) Send(ctx context.Context, b sinks.Batch) error {
 		return err
 	}
 	s.accepted.begin(b)
-	res, err := s.share(ctx, b, func(it *sinks.Item) bool { return s.accepted.has(b, it) })
-	if err != nil {
-		s.cluster.doubtful = true
-		return s.reconsider(err)
+	if err := s.share(ctx, b, func(it *sinks.Item) bool { return s.accepted.has(b, it) }); err != nil {
+		s.reconsider(err)
+		return err
 	}
-	res.merge(s.writeAll(ctx, b))
-	s.cluster.doubtful = res.err != nil // whatever the reason: to ask costs one request for an attempt
-	return s.reconsider(s.conclude(ctx, b, res))
+	res := s.writeAll(ctx, b)
+	s.reconsider(res.err) // also where the failure of Send is a rejection
+	return s.conclude(ctx, b, res)
 }
 
 // throttled is the failure of a Send that comes too early for a broker.
@@ -110,12 +108,11 @@ func (s *sink) throttled(pause time.Duration) error {
 }
 
 // connect makes a cluster when there is none, or when files have changed that
-// its connections are made with. A doubtful one asks for metadata first, and one whose
-// connections are old makes room for another, while no request is under way.
+// its connections are made with. One that is used no longer makes room for another, while no
+// request is under way.
 func (s *sink) connect(ctx context.Context) error {
 	if s.cluster != nil && s.cluster.version == s.config.filesVersion() {
-		old := !time.Now().Before(s.cluster.until)
-		if old || s.cluster.doubtful && errors.Is(s.cluster.refresh(ctx), context.DeadlineExceeded) {
+		if !time.Now().Before(s.cluster.until) {
 			s.replace(ctx)
 		}
 		return nil
@@ -129,8 +126,9 @@ func (s *sink) connect(ctx context.Context) error {
 	return nil
 }
 
-// replace makes another cluster in place of one whose connection hangs or is old: it may reach
-// another broker. When it reaches none, what the old one knows may still do.
+// replace makes another cluster in place of one that is old or has failed: leaders may have moved,
+// and connections may hang or lead to addresses of before. When the new one reaches no broker, what
+// the old one knows may still do.
 func (s *sink) replace(ctx context.Context) {
 	s.cluster.until = sinks.ConnectionsUntil()
 	renewed, err := newCluster(s.config)
@@ -152,26 +150,25 @@ func (s *sink) disconnect() {
 	}
 }
 
-// reconsider looks at the outcome of a Send, and lets go of the cluster when that
-// must be mended by a person or may be due to the login. A transport would go on
-// to try a password that may be locked for it, and answer the next Send with what
-// it found out before; and where one session has ended, the others do.
-func (s *sink) reconsider(err error) error {
-	if err == nil {
-		return nil
+// reconsider looks at what has failed in a Send. After trouble that may pass the next Send replaces
+// the cluster. When a person must act, the cluster goes at once: its transport would go
+// on to try a password that may be locked for it, and answer with what it found out before.
+func (s *sink) reconsider(err error) {
+	if err == nil || s.cluster == nil {
+		return
 	}
-	if sinks.FailureOf(err).Kind == sinks.Misconfigured || s.config.SASL != nil && isCut(err) {
+	switch sinks.FailureOf(err).Kind {
+	case sinks.Misconfigured:
 		s.disconnect()
+	case sinks.Transient:
+		s.cluster.until = time.Time{}
 	}
-	return err
 }
 
-// share gives each partition its records of b, except those that Kafka has. The result has
-// the items that are too large.
-func (s *sink) share(ctx context.Context, b sinks.Batch, has func(*sinks.Item) bool) (result, error) {
-	var res result
+// share gives each partition its records of b, except those that Kafka has.
+func (s *sink) share(ctx context.Context, b sinks.Batch, has func(*sinks.Item) bool) error {
 	if err := s.prepare(ctx); err != nil {
-		return res, err
+		return err
 	}
 	t := s.topic
 	t.begin()
@@ -182,16 +179,10 @@ func (s *sink) share(ctx context.Context, b sinks.Batch, has func(*sinks.Item) b
 			continue
 		}
 		r, key := s.encoder.record(b, i, s.config)
-		if s.isTooLarge(ctx, &r) {
-			res.reject(i, codeName(kafka.MessageSizeTooLarge), fmt.Errorf(
-				"write to topic %q: a record of %d bytes has %d with key, headers and Kafka's framing, more than the topic's max.message.bytes of %d: raise max.message.bytes, or set kafka.compression",
-				t.name, len(r.value), r.alone(), t.maxBytes))
-			continue
-		}
 		partition := s.config.partition(key, it.Seq, t.partitions)
 		t.shares[partition] = append(t.shares[partition], r)
 	}
-	return res, nil
+	return nil
 }
 
 // conclude remembers what was accepted and says what became of b as a whole.

@@ -2,6 +2,7 @@ package kafkasink
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,39 +106,6 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-func TestOrderWithinPartitions(t *testing.T) {
-	const partitions, keys, batches, size = 5, 40, 8, 50
-	b := startBrokers(t, partitions, kfake.NumBrokers(3))
-	s := openSink(t, b.ListenAddrs(), withKey("k"))
-	seq := 0
-	for range batches {
-		var records []string
-		for range size {
-			records = append(records, fmt.Sprintf(`{"k":"key-%d","n":%d}`, (seq*7)%keys, seq+1))
-			seq++
-		}
-		send(t, s, batch(uint64(seq-size+1), records...))
-	}
-	home := map[string]int{}
-	total := 0
-	for p := range partitions {
-		held := b.held(t, p)
-		total += len(held)
-		if seqs := seqsOf(t, held); !slices.IsSorted(seqs) {
-			t.Errorf("partition %d holds seqs %v, want them in order", p, seqs)
-		}
-		for _, m := range held {
-			if other, ok := home[string(m.Key)]; ok && other != p {
-				t.Errorf("key %s is in partitions %d and %d, want one", m.Key, other, p)
-			}
-			home[string(m.Key)] = p
-		}
-	}
-	if total != seq {
-		t.Errorf("the topic holds %d messages, want %d", total, seq)
-	}
-}
-
 // Every partition has its own fate; what one has taken is not sent to it again,
 // though the retry carries more than the attempt did.
 func TestPartialFailure(t *testing.T) {
@@ -182,73 +150,6 @@ func TestPartialFailure(t *testing.T) {
 	}
 	if n := len(s.(*sink).accepted); n != 0 {
 		t.Errorf("%d seqs are remembered after the batch was accepted, want none", n)
-	}
-}
-
-func TestTooLarge(t *testing.T) {
-	const limit = 8 << 10
-	small := func(i int) string { return fmt.Sprintf(`{"n":%d,"pad":%q}`, i, strings.Repeat("x", 500)) }
-	start := func(t *testing.T) (*brokers, sinks.Sink) {
-		b := startBrokers(t, 1, kfake.BrokerConfigs(map[string]string{"message.max.bytes": strconv.Itoa(limit)}))
-		return b, openSink(t, b.ListenAddrs())
-	}
-	t.Run("records", func(t *testing.T) {
-		b, s := start(t)
-		var records, others []string
-		for i := range 9 {
-			records = append(records, small(i))
-		}
-		records[2], records[7] = small(2)+strings.Repeat(" ", 2*limit), small(7)+strings.Repeat(" ", limit)
-		f := sendFails(t, s, batch(1, records...), sinks.Rejected, "Message Size Too Large", "partition 0")
-		if want := []int{2, 7}; !slices.Equal(f.Items, want) {
-			t.Errorf("Items = %v, want %v", f.Items, want)
-		}
-		rest := batch(1, records...)
-		rest.Items = slices.Concat(rest.Items[:2], rest.Items[3:7], rest.Items[8:])
-		for _, it := range rest.Items {
-			others = append(others, string(it.Record))
-		}
-		requests := len(b.requestSizes())
-		send(t, s, rest)
-		if got := len(b.requestSizes()) - requests; got != 0 {
-			t.Errorf("the rest took %d requests, want none: it has been accepted", got)
-		}
-		if got := b.values(t, 0); !slices.Equal(got, others) {
-			t.Errorf("the topic holds %d messages, want the %d others, once and in order", len(got), len(others))
-		}
-	})
-	t.Run("their sum", func(t *testing.T) {
-		b, s := start(t)
-		var records []string
-		for i := range 100 {
-			records = append(records, small(i))
-		}
-		send(t, s, batch(1, records...))
-		if got := b.values(t, 0); !slices.Equal(got, records) {
-			t.Errorf("the topic holds %d messages, want all %d in order", len(got), len(records))
-		}
-	})
-}
-
-// The brokers' default limit is 1,048,588 bytes for a request.
-func TestRequestsAreBounded(t *testing.T) {
-	t.Parallel()
-	b := startBrokers(t, 1)
-	s := openSink(t, b.ListenAddrs())
-	var records []string
-	for i := range 40_000 {
-		records = append(records, fmt.Sprintf(`{"n":%d,"pad":%q}`, i, strings.Repeat("x", i%100)))
-	}
-	send(t, s, batch(1, records...))
-	if got := b.values(t, 0); !slices.Equal(got, records) {
-		t.Errorf("the topic holds %d messages, want all %d in order", len(got), len(records))
-	}
-	sizes := b.requestSizes()
-	if most := slices.Max(sizes); most > defaultMaxBytes {
-		t.Errorf("the largest of %d requests has %d bytes, want at most %d", len(sizes), most, defaultMaxBytes)
-	}
-	if least := slices.Min(sizes); least < defaultMaxBytes*3/4 {
-		t.Errorf("the smallest of %d requests has %d bytes, want requests of nearly equal size", len(sizes), least)
 	}
 }
 
@@ -336,7 +237,7 @@ func TestRequestsKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// The broker asks for the pause in an answer that accepts the records.
+// The broker asks for the pause in an answer that accepts the records. It may ask for weeks, and gets an hour.
 func TestThrottle(t *testing.T) {
 	b := startBrokers(t, 1)
 	s := openSink(t, b.ListenAddrs(), unnumbered) // what is said to be stored is not
@@ -354,6 +255,13 @@ func TestThrottle(t *testing.T) {
 		t.Errorf("%d requests, want 1: none during the pause", got)
 	}
 	s.(*sink).resumeAt = time.Now() // as if the minute had passed
-	b.setAnswer(nil)
+	b.setAnswer(func(req *kmsg.ProduceRequest) kmsg.Response {
+		res := answerCode(req, 0).(*kmsg.ProduceResponse)
+		res.ThrottleMillis = math.MaxInt32
+		return res
+	})
 	send(t, s, batch(2, `{"a":2}`))
+	if f := sendFails(t, s, batch(3, `{"a":3}`), sinks.Throttled); f.After > time.Hour {
+		t.Errorf("the sink waits for %s, want an hour at most", f.After)
+	}
 }

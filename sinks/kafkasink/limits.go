@@ -3,7 +3,6 @@ package kafkasink
 import (
 	"context"
 	"strconv"
-	"time"
 
 	"github.com/segmentio/kafka-go"
 )
@@ -15,9 +14,6 @@ const (
 	// mostBytes bounds a request where a topic takes more: so much can be a
 	// record of docket, and brokers drop connections with requests of 100 MB.
 	mostBytes = 16 << 20
-	// askPause is how long a question about limits that got no answer is not
-	// asked again. There are brokers, and proxies, that do not know it.
-	askPause = time.Minute
 )
 
 // The settings of a topic, by the names that brokers have for them.
@@ -26,18 +22,14 @@ const (
 	minInSync  = "min.insync.replicas"
 )
 
-// learnLimits asks once how much the topic takes, and again when there is a reason. That
-// nobody answers, or that this client is not permitted to ask, is no failure:
-// the default has to do, and the brokers have the last word anyway.
+// learnLimits asks each cluster once how much the topic takes, so that requests are as large as
+// may be and none is refused for its size. That nobody answers, or that this client is not
+// permitted to ask, is no failure: the default has to do, and the brokers have the last word anyway.
 func (s *sink) learnLimits(ctx context.Context) {
-	if t := s.topic; !t.asked && !time.Now().Before(t.askAt) {
-		s.askLimits(ctx)
-	}
-}
-
-func (s *sink) askLimits(ctx context.Context) {
 	t := s.topic
-	t.known, t.confirmed = false, true
+	if t.asked == s.cluster {
+		return
+	}
 	res, err := s.cluster.client.DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{
 		Resources: []kafka.DescribeConfigRequestResource{{
 			ResourceType: kafka.ResourceTypeTopic,
@@ -48,12 +40,10 @@ func (s *sink) askLimits(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
+	t.asked, t.maxBytes = s.cluster, defaultMaxBytes
 	if err != nil || len(res.Resources) != 1 {
-		t.askAt = time.Now().Add(askPause)
 		return
 	}
-	t.asked = true
-	t.maxBytes = defaultMaxBytes
 	for _, entry := range res.Resources[0].ConfigEntries { // none when it is not permitted
 		n, err := strconv.Atoi(entry.ConfigValue)
 		if err != nil {
@@ -61,7 +51,7 @@ func (s *sink) askLimits(ctx context.Context) {
 		}
 		switch entry.ConfigName {
 		case maxMessage:
-			t.maxBytes, t.known = n, true
+			t.maxBytes = n
 		case minInSync:
 			s.warnOfLoss(n)
 		}
@@ -88,22 +78,16 @@ func (s *sink) warnOfLoss(minInSyncReplicas int) {
 // room is how many bytes the records of one request to t may have.
 func (t *topic) room() int { return min(t.maxBytes, mostBytes) - batchHeader }
 
-// isTooLarge says whether the topic is sure not to take r. It asks for the limit again
-// before it says so. With compression nobody knows before a broker has answered.
-func (s *sink) isTooLarge(ctx context.Context, r *record) bool {
-	t := s.topic
-	if s.codec != 0 || !t.known || t.fits(r) {
-		return false
+// MemoryBytes is the most memory that the sink takes, without the batch that it is given:
+// the batch once more as requests, or twice if compressed, what brokers answer, and the
+// metadata that they answered before.
+func (c *Config) MemoryBytes(batch int64) int64 {
+	const (
+		connections = 256 << 10
+		answers     = 2 * answerBytes
+	)
+	if c.Compression == "" || c.Compression == "none" {
+		return connections + answers + batch*5/4
 	}
-	if !t.confirmed {
-		s.askLimits(ctx)
-	}
-	return t.known && !t.fits(r)
+	return connections + answers + batch*9/4
 }
-
-// fits says whether r alone is within the limit, uncompressed.
-func (t *topic) fits(r *record) bool { return r.alone() <= t.maxBytes }
-
-// alone is how many bytes a request takes for r alone, uncompressed, by which a broker
-// goes: with its key, its headers and the framing of Kafka.
-func (r *record) alone() int { return batchHeader + sized(r.body(1)) }

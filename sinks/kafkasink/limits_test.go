@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -28,25 +27,6 @@ func startLimited(t *testing.T, limit int) *brokers {
 		t.Fatal(err)
 	}
 	return b
-}
-
-// setLimit changes what startLimited has set.
-func (b *brokers) setLimit(t *testing.T, limit int) {
-	t.Helper()
-	client := &kafka.Client{Addr: kafka.TCP(b.ListenAddrs()...), Transport: &kafka.Transport{}}
-	defer client.Transport.(*kafka.Transport).CloseIdleConnections()
-	res, err := client.IncrementalAlterConfigs(context.Background(), &kafka.IncrementalAlterConfigsRequest{
-		Resources: []kafka.IncrementalAlterConfigsRequestResource{{
-			ResourceType: kafka.ResourceTypeTopic, ResourceName: limitedTopic,
-			Configs: []kafka.IncrementalAlterConfigsRequestConfig{{Name: maxMessage, Value: strconv.Itoa(limit), ConfigOperation: kafka.ConfigOperationSet}},
-		}},
-	})
-	if err == nil {
-		err = res.Resources[0].Error
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func limited(c *Config) { c.Topic = limitedTopic }
@@ -90,33 +70,6 @@ func TestSizedByTheTopic(t *testing.T) {
 	}
 }
 
-func TestTooLargeIsNotTried(t *testing.T) {
-	const limit = 8 << 10
-	b := startLimited(t, limit)
-	s := openSink(t, b.ListenAddrs(), limited)
-	records := paddeds(5, 100)
-	records[1], records[4] = padded(1, limit), padded(4, 3*limit)
-	f := sendFails(t, s, batch(1, records...), sinks.Rejected, "more than the topic's max.message.bytes of 8192")
-	if want := "a record of 8208 bytes has 8434 with key"; !strings.Contains(f.Error(), want) {
-		t.Errorf("got %q, want %q in it: the size that the broker goes by", f.Error(), want)
-	}
-	if want := []int{1, 4}; !slices.Equal(f.Items, want) {
-		t.Errorf("Items = %v, want %v", f.Items, want)
-	}
-	if got := f.Answer(4); got.Status != "MESSAGE_TOO_LARGE" || !strings.Contains(got.Text, strconv.Itoa(len(records[4]))) {
-		t.Errorf("the answer to item 4 is %+v, want MESSAGE_TOO_LARGE and its size", got)
-	}
-	if n := b.refusals(limit); n > 0 {
-		t.Errorf("%d requests were too large, want none sent", n)
-	}
-	if got := b.count(limitedTopic); got != 3 {
-		t.Errorf("the topic holds %d messages, want the 3 others", got)
-	}
-	// A redriven record finds the limit as it is by then.
-	b.setLimit(t, 4*limit)
-	send(t, s, batch(5, records[4]))
-}
-
 // The limit is about the compressed request, and brokers have the last word.
 func TestTooLargeUnlessCompressed(t *testing.T) {
 	const limit = 8 << 10
@@ -135,28 +88,6 @@ func TestTooLargeUnlessCompressed(t *testing.T) {
 	}
 	if got := b.count(limitedTopic); got != 3 {
 		t.Errorf("the topic holds %d messages, want the 3 others", got)
-	}
-}
-
-// A limit that is lowered meanwhile costs one batch some refusals, and the next
-// one none.
-func TestLimitIsLowered(t *testing.T) {
-	const limit, lower = 64 << 10, 4 << 10
-	b := startLimited(t, limit)
-	s := openSink(t, b.ListenAddrs(), limited)
-	send(t, s, batch(1, paddeds(10, 1000)...))
-	b.setLimit(t, lower)
-	send(t, s, batch(11, paddeds(40, 1000)...))
-	refused := b.refusals(lower)
-	if refused < 2 {
-		t.Fatalf("%d requests were refused, want the batch halved until its parts fit", refused-1)
-	}
-	send(t, s, batch(51, paddeds(40, 1000)...))
-	if got := b.refusals(lower); got != refused {
-		t.Errorf("%d requests of the next batch were refused, want none", got-refused)
-	}
-	if got := b.count(limitedTopic); got != 90 {
-		t.Errorf("the topic holds %d messages, want 90", got)
 	}
 }
 
@@ -225,7 +156,7 @@ func TestWarnsOfLoss(t *testing.T) {
 			defer s.Close(context.Background())
 			for i := range 3 {
 				sendUntilTaken(t, s, batch(uint64(i+1), `{"a":1}`))
-				s.topic.asked = false // as after a record that was too large
+				s.topic.asked = nil // as after a record that was too large
 			}
 			wantWarnings := 0
 			if test.want != "" {

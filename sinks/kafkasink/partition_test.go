@@ -2,12 +2,7 @@ package kafkasink
 
 import (
 	"fmt"
-	"slices"
 	"testing"
-
-	"github.com/twmb/franz-go/pkg/kfake"
-
-	"github.com/docket-export/docket/sinks"
 )
 
 func numbers(n int) []int {
@@ -78,33 +73,4 @@ func TestPartitionBySeq(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A sink that is opened again offers the same records in other batches, as after
-// a restart; every copy must be where the first is.
-func TestRedeliveryGoesToTheSamePartition(t *testing.T) {
-	const partitions, records = 3, 4 * stickyRun
-	for _, partitioner := range []Partitioner{Murmur2, RoundRobin} {
-		t.Run(string(partitioner), func(t *testing.T) {
-			b := startBrokers(t, partitions, kfake.NumBrokers(2))
-			var texts []string
-			for i := range records {
-				texts = append(texts, fmt.Sprintf(`{"n":%d}`, i))
-			}
-			whole := batch(1, texts...)
-			for _, size := range []int{700, 1100} {
-				s := openSink(t, b.ListenAddrs(), func(c *Config) { c.Partitioner = partitioner })
-				for part := range slices.Chunk(whole.Items, size) {
-					send(t, s, sinks.Batch{Queue: queueID, Items: part})
-				}
-			}
-			for p := range partitions {
-				seqs := seqsOf(t, b.held(t, p))
-				half := len(seqs) / 2
-				if half == 0 || !slices.IsSorted(seqs[:half]) || !slices.Equal(seqs[:half], seqs[half:]) {
-					t.Errorf("partition %d holds %d seqs of the first delivery and others of the second, want the same in order", p, half)
-				}
-			}
-		})
-	}
 }

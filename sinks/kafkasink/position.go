@@ -83,7 +83,7 @@ func parseCommitted(o offset, queue string) (c committed, ok bool, err error) {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return c, false, sinks.Failf(sinks.Misconfigured, "the position in Kafka cannot be read: its metadata are %s", excerpt(o.metadata))
+		return c, false, sinks.Failf(sinks.Misconfigured, "the position in Kafka cannot be read: its metadata are %s", sinks.AnswerText(o.metadata))
 	}
 	return c, true, nil
 }

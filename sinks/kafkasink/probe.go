@@ -3,8 +3,10 @@ package kafkasink
 import (
 	"context"
 	"errors"
+	"math"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/addoffsetstotxn"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	"github.com/docket-export/docket/sinks"
@@ -30,7 +32,7 @@ func (c *Config) Probe(ctx context.Context, env sinks.Env) error {
 	if c.Transacts() {
 		return s.probeTransactions(ctx, "docket-check-"+env.Name)
 	}
-	_, err = s.askProducer(ctx)
+	_, err = s.askProducer(ctx, s.topic.leaders[0])
 	return err
 }
 
@@ -66,4 +68,50 @@ func (s *sink) askToWrite(ctx context.Context, partition int) error {
 		return nil
 	}
 	return answer.err
+}
+
+// probeTransactions asks for all that transactions need, as id, which nobody has: an id that
+// is given a producer would be taken from a docket that has it. Whether the client may read the
+// topic, and how long a transaction may last, the sink learns when it is opened.
+func (s *sink) probeTransactions(ctx context.Context, id string) error {
+	group, err := s.cluster.coordinator(ctx, id, kafka.CoordinatorKeyTypeConsumer)
+	if err != nil {
+		return s.failf(err, "find the coordinator of group %q", id)
+	}
+	transactions, err := s.cluster.coordinator(ctx, id, kafka.CoordinatorKeyTypeTransaction)
+	if err != nil {
+		return s.failf(err, "find the coordinator of transactional id %q", id)
+	}
+	err = s.cluster.patiently(ctx, func() error {
+		_, err := s.cluster.groupOffsets(ctx, group, id, s.topic.name, true)
+		return err
+	}, passing...)
+	if err != nil {
+		return s.failf(err, "read the position of group %q", id)
+	}
+	if err := s.askToTransact(ctx, transactions, id); err != nil {
+		return s.failf(err, "ask whether transactional id %q can be used with a group of that name", id)
+	}
+	return nil
+}
+
+// askToTransact asks to make the group id part of a transaction of a producer that there is
+// not. The coordinator looks at the permissions first, for both, so that it does not know the
+// producer is the answer hoped for.
+func (s *sink) askToTransact(ctx context.Context, coordinator int32, id string) error {
+	err := s.cluster.patiently(ctx, func() error {
+		answer, err := s.cluster.ask(ctx, coordinator, addOffsetsVersion, &addoffsetstotxn.Request{
+			TransactionalID: id,
+			ProducerID:      math.MaxInt64,
+			GroupID:         id,
+		})
+		if err != nil {
+			return err
+		}
+		return codeError(answer.(*addoffsetstotxn.Response).ErrorCode, "")
+	}, passing...)
+	if errors.Is(err, kafka.InvalidProducerIDMapping) {
+		return nil
+	}
+	return err
 }

@@ -2,22 +2,18 @@ package kafkasink
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/config"
-	"github.com/docket-export/docket/internal/testcert"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -95,24 +91,6 @@ func TestProbeAnswers(t *testing.T) {
 	}
 }
 
-func TestProbePermissions(t *testing.T) {
-	file, _ := secretFile(t, password)
-	start := func(t *testing.T, acls ...kfake.ACL) *brokers {
-		return startBrokers(t, 1, kfake.EnableSASL(), kfake.EnableACLs(), kfake.User("PLAIN", "docket", password, acls...))
-	}
-	t.Run("to write", func(t *testing.T) {
-		b := start(t, allow(testTopic, kmsg.ACLOperationDescribe), allow(testTopic, kmsg.ACLOperationWrite))
-		if err := probe(t, b.ListenAddrs(), withSASL(Plain, "docket", file)); err != nil {
-			t.Errorf("Probe = %v, want nil", err)
-		}
-	})
-	t.Run("only to describe", func(t *testing.T) {
-		b := start(t, allow(testTopic, kmsg.ACLOperationDescribe))
-		err := probe(t, b.ListenAddrs(), withSASL(Plain, "docket", file))
-		probeFails(t, err, sinks.Misconfigured, `topic "decisions" partition 0`, "[29]", "permit this client to write to the topic")
-	})
-}
-
 // A probe of transactions names the permission that is missing, and takes nothing from a
 // docket that writes.
 func TestProbeOfTransactions(t *testing.T) {
@@ -122,7 +100,6 @@ func TestProbeOfTransactions(t *testing.T) {
 		want string // what is said when it is missing
 	}{
 		{allow(testTopic, kmsg.ACLOperationWrite), "permit this client to write to the topic"},
-		{allow(testTopic, kmsg.ACLOperationRead), `permit this client to read from topic "decisions" too`},
 		{allowPrefix(kmsg.ACLResourceTypeGroup, kmsg.ACLOperationRead), "permit this client to read groups that begin with docket-"},
 		{allowPrefix(kmsg.ACLResourceTypeTransactionalId, kmsg.ACLOperationWrite), "permit this client to write and describe transactional ids that begin with docket-"},
 	}
@@ -150,60 +127,6 @@ func TestProbeOfTransactions(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A probe compares the timeout of a transaction with what the brokers permit, where they tell.
-func TestProbeOfTransactionTimeout(t *testing.T) {
-	exactlyOnce := func(c *Config) { c.Delivery = ExactlyOnce }
-	for most, want := range map[string]string{
-		"900000": "",
-		"899999": "raise transaction.max.timeout.ms of the brokers to 900000",
-	} {
-		b := startBrokers(t, 1, kfake.BrokerConfigs(map[string]string{maxTransaction: most}))
-		err := probe(t, b.ListenAddrs(), exactlyOnce)
-		if want != "" {
-			probeFails(t, err, sinks.Misconfigured, want)
-		} else if err != nil {
-			t.Errorf("Probe = %v, want nil", err)
-		}
-	}
-}
-
-func TestProbeOfMissingTopic(t *testing.T) {
-	b := startBrokers(t, 1)
-	probeFails(t, probe(t, b.ListenAddrs(), func(c *Config) { c.Topic = "new" }), sinks.Misconfigured, `topic "new" does not exist`)
-}
-
-func TestProbeFailures(t *testing.T) {
-	ca := testcert.NewCA(t)
-	expired, other := ca.IssueExpired(t, "127.0.0.1"), ca.Issue(t, "kafka-0")
-	over := func(pair testcert.Pair) *brokers {
-		return startBrokers(t, 1, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{pair.TLS}}))
-	}
-	trust := withTLS(config.TLS{CAFile: ca.File})
-	t.Run("expired", func(t *testing.T) {
-		probeFails(t, probe(t, over(expired).ListenAddrs(), trust), sinks.Misconfigured, "expired", "renew the broker's certificate")
-	})
-	t.Run("another name", func(t *testing.T) {
-		probeFails(t, probe(t, over(other).ListenAddrs(), trust), sinks.Misconfigured, "name the brokers", "kafka.tls.serverName")
-	})
-	t.Run("refused", func(t *testing.T) {
-		probeFails(t, probe(t, []string{"127.0.0.1:1"}), sinks.Transient, "127.0.0.1:1", "connection refused", "check kafka.brokers")
-	})
-	t.Run("no such file", func(t *testing.T) {
-		err := probe(t, []string{"127.0.0.1:1"}, withTLS(config.TLS{CAFile: "/nowhere/ca.pem"}))
-		probeFails(t, err, sinks.Misconfigured, "/nowhere/ca.pem")
-	})
-	t.Run("cancelled", func(t *testing.T) {
-		address, _, _ := silent(t)
-		c := defaultConfig()
-		c.Brokers, c.Topic = []string{address}, testTopic
-		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-		defer cancel()
-		if err := c.Probe(ctx, sinks.Env{Log: slog.New(slog.DiscardHandler)}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Probe = %v, want %v", err, context.DeadlineExceeded)
-		}
-	})
 }
 
 // The name of a broker that cannot be looked up may be one of the configuration,

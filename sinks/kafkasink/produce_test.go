@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"strings"
 	"testing"
 	"time"
 
@@ -122,61 +121,5 @@ func checkProduce(t *testing.T, m *produce.Request) {
 		if got, _ := protocol.ReadAll(r.Value); string(got) != `{"a":`+string(rune('0'+n))+`}` {
 			t.Errorf("record %d is %s", n, got)
 		}
-	}
-}
-
-// What a connection cannot carry, or has not carried, is no acceptance.
-func TestProduceFails(t *testing.T) {
-	answer := answerTo(t, 8, 0)
-	for name, test := range map[string]struct {
-		version int16
-		answer  []byte
-		writes  int
-		is      error
-		text    string
-	}{
-		"brokers too old":        {version: oldestProduce - 1, answer: answer, is: kafka.UnsupportedVersion},
-		"no Produce at all":      {version: 0, answer: answer, is: kafka.UnsupportedVersion},
-		"version nobody knows":   {version: newestProduce + 1, answer: answer, is: kafka.UnsupportedVersion},
-		"no answer":              {version: 8, writes: 1, is: io.ErrUnexpectedEOF},
-		"half an answer":         {version: 8, answer: answer[:len(answer)/2], writes: 1, is: io.ErrUnexpectedEOF},
-		"answer to another":      {version: 8, answer: answerTo(t, 8, 5), writes: 1, text: "another request"},
-		"a length, then nothing": {version: 8, answer: binary.BigEndian.AppendUint32(nil, 100), writes: 1, is: io.ErrUnexpectedEOF},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w, _, err := exchange(requestOf(t, ""), test.version, test.answer)
-			if err == nil || test.is != nil && !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.text) {
-				t.Errorf("the exchange ended with %v, want %v %s", err, test.is, test.text)
-			}
-			if len(w.written) != test.writes {
-				t.Errorf("%d writes, want %d", len(w.written), test.writes)
-			}
-		})
-	}
-}
-
-// A request goes to the leader of its partition, and nowhere when that is not known.
-func TestProduceRequestGoesToTheLeader(t *testing.T) {
-	cluster := protocol.Cluster{
-		Brokers: map[int32]protocol.Broker{0: {ID: 0}, 3: {ID: 3}},
-		Topics: map[string]protocol.Topic{"decisions": {Partitions: map[int32]protocol.Partition{
-			1: {ID: 1, Leader: 3}, 2: {ID: 2, Leader: 9},
-		}}},
-	}
-	for name, test := range map[string]struct {
-		request produceRequest
-		is      error
-	}{
-		"leader":       {request: produceRequest{topic: "decisions", partition: 1}},
-		"no leader":    {request: produceRequest{topic: "decisions", partition: 2}, is: protocol.ErrNoLeader},
-		"no partition": {request: produceRequest{topic: "decisions", partition: 5}, is: protocol.ErrNoPartition},
-		"no topic":     {request: produceRequest{topic: "audit", partition: 1}, is: protocol.ErrNoTopic},
-	} {
-		t.Run(name, func(t *testing.T) {
-			broker, err := test.request.Broker(cluster)
-			if !errors.Is(err, test.is) || test.is == nil && broker.ID != 3 {
-				t.Errorf("broker %d, %v; want 3, or %v", broker.ID, err, test.is)
-			}
-		})
 	}
 }

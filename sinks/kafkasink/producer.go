@@ -3,12 +3,8 @@ package kafkasink
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/initproducerid"
 
 	"github.com/docket-export/docket/sinks"
 )
@@ -41,25 +37,14 @@ func (s *sink) identify(ctx context.Context, b sinks.Batch, writers []*writer) {
 			continue
 		}
 		if s.producer == nobody && err == nil {
-			s.producer, err = s.askProducer(ctx)
+			s.producer, err = s.askProducer(ctx, s.topic.leaders[w.partition])
 		}
 		if err != nil {
-			w.result.err = s.denied(ctx, w, err)
+			w.result.err = err
 			continue
 		}
 		q.begin(s.producer)
 	}
-}
-
-// denied is err, that there is no producer for w, or that w may not write to its topic:
-// brokers give an id to those alone that may write to one, and say that of the cluster.
-func (s *sink) denied(ctx context.Context, w *writer, err error) error {
-	if errors.Is(err, kafka.ClusterAuthorizationFailed) {
-		if denied := s.askToWrite(ctx, w.partition); errors.Is(denied, kafka.TopicAuthorizationFailed) {
-			return w.failf(denied)
-		}
-	}
-	return err
 }
 
 // dropProducer has the producer of a partition write no more to it. The others that it has
@@ -76,9 +61,14 @@ func (s *sink) dropProducer(w *writer) {
 	q.begin(nobody)
 }
 
+// noneYet are the codes of a broker that has no id to give out for some milliseconds: it has
+// just started, and gets them from the controller. Which of them it is says nothing to a
+// client without transactions.
+var noneYet = []kafka.Error{kafka.GroupLoadInProgress, kafka.GroupCoordinatorNotAvailable, kafka.NotCoordinatorForGroup}
+
 // askProducer has a broker give out an id.
-func (s *sink) askProducer(ctx context.Context) (producer, error) {
-	p, err := s.cluster.newProducer(ctx)
+func (s *sink) askProducer(ctx context.Context, broker int32) (producer, error) {
+	p, err := s.cluster.initProducer(ctx, broker, "", 0, noneYet...)
 	if err == nil {
 		return p, nil
 	}
@@ -107,62 +97,3 @@ func refusesProducers(err error) string {
 	}
 	return ""
 }
-
-// noneYet are the codes of a broker that has no id to give out for some milliseconds: it has
-// just started, and gets them from the controller. Which of them it is says nothing to a
-// client without transactions.
-var noneYet = []kafka.Error{kafka.GroupLoadInProgress, kafka.GroupCoordinatorNotAvailable, kafka.NotCoordinatorForGroup}
-
-// newProducer asks a broker for an id, and asks again while it has none to give out, or
-// the connection turns out to be closed.
-func (k *cluster) newProducer(ctx context.Context) (p producer, err error) {
-	err = k.patiently(ctx, func() error {
-		request := &producerRequest{clientID: k.transport.ClientID}
-		res, err := k.exchange(ctx, request)
-		for attempt := 1; isCut(err) && attempt < refreshAttempts; attempt++ {
-			res, err = k.exchange(ctx, request)
-		}
-		if err != nil {
-			return err
-		}
-		answer := res.(*initproducerid.Response)
-		p = producer{answer.ProducerID, answer.ProducerEpoch}
-		return codeError(answer.ErrorCode, "")
-	}, noneYet...)
-	return p, err
-}
-
-// producerRequest asks any broker for a producer without transactions. kafka-go would
-// look for the coordinator of the transactions of nobody, to send it there.
-type producerRequest struct {
-	clientID string
-	version  int16
-}
-
-var _ protocol.RawExchanger = (*producerRequest)(nil)
-
-// newestInitProducerID has all that is needed without transactions.
-const newestInitProducerID = 1
-
-// ApiKey implements protocol.Message.
-func (*producerRequest) ApiKey() protocol.ApiKey { return protocol.InitProducerId }
-
-// Required implements protocol.RawExchanger.
-func (r *producerRequest) Required(versions map[protocol.ApiKey]int16) bool {
-	r.version = -1
-	if version, ok := versions[protocol.InitProducerId]; ok {
-		r.version = min(version, newestInitProducerID)
-	}
-	return true
-}
-
-// RawExchange implements protocol.RawExchanger.
-func (r *producerRequest) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
-	if r.version < 0 {
-		return nil, errNoProducers
-	}
-	return protocol.RoundTrip(rw, r.version, correlation, r.clientID, &initproducerid.Request{})
-}
-
-// errNoProducers is that of brokers which do not know what a producer id is.
-var errNoProducers = fmt.Errorf("the brokers assign no producer ids: %w", kafka.UnsupportedVersion)

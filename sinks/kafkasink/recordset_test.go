@@ -132,25 +132,6 @@ func checkRecord(t *testing.T, b sinks.Batch, i int, r *protocol.Record, now tim
 	}
 }
 
-// The size of a record alone in its request decides whether it is rejected
-// without a try: it must not be a byte too much.
-func TestSizeAloneIsExact(t *testing.T) {
-	for n := range 300 {
-		records := recordsOf(batch(1, strings.Repeat("x", n)), &Config{})
-		var set recordSet
-		if err := set.encode(nil, records, stamp{time: time.Now(), producer: nobody, sequence: -1}); err != nil {
-			t.Fatal(err)
-		}
-		size := len(set.bytes) - sizeBytes
-		if tight := (&topic{maxBytes: size}); !tight.fits(&records[0]) {
-			t.Errorf("a record of %d bytes does not fit into the %d that it takes", n, size)
-		}
-		if tooTight := (&topic{maxBytes: size - 1}); tooTight.fits(&records[0]) {
-			t.Errorf("a record of %d bytes fits into %d bytes, and takes %d", n, size-1, size)
-		}
-	}
-}
-
 func TestRequests(t *testing.T) {
 	sizes := func(n ...int) []record {
 		var texts []string

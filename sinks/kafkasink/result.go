@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/docket-export/docket/sinks"
 )
@@ -22,30 +19,19 @@ type result struct {
 
 // rejection is one item that will never be taken, and why.
 type rejection struct {
-	item   int // index into the batch
-	status string
+	item   int    // index into the batch
+	status string // the broker's name for the reason
 	err    error
 }
 
-// reject adds an item. status is the broker's name for the reason, empty when
-// the reason is docket's.
-func (r *result) reject(item int, status string, err error) {
-	r.rejected = append(r.rejected, &rejection{item, status, err})
-}
-
-// fail adds the failure of other items, if any. What an operator must act on
+// merge adds what became of other items. What an operator must act on
 // hides behind no passing trouble.
-func (r *result) fail(err error) {
-	if err != nil && (r.err == nil || sinks.FailureOf(err).Kind > sinks.FailureOf(r.err).Kind) {
-		r.err = err
-	}
-}
-
-// merge adds what became of other items.
 func (r *result) merge(o result) {
 	r.accepted = append(r.accepted, o.accepted...)
 	r.rejected = append(r.rejected, o.rejected...)
-	r.fail(o.err)
+	if o.err != nil && (r.err == nil || sinks.FailureOf(o.err).Kind > sinks.FailureOf(r.err).Kind) {
+		r.err = o.err
+	}
 	r.throttle = max(r.throttle, o.throttle)
 }
 
@@ -66,40 +52,8 @@ func (r *result) rejection() *sinks.Failure {
 	f := &sinks.Failure{Kind: sinks.Rejected, Taken: len(r.accepted) > 0, Err: r.rejected[0].err}
 	for _, rejected := range r.rejected {
 		f.Items = append(f.Items, rejected.item)
-		f.Each = append(f.Each, sinks.Answer{Status: rejected.status, Text: answerText(rejected.err)})
+		f.Each = append(f.Each, sinks.Answer{Status: rejected.status, Text: sinks.AnswerText(rejected.err.Error())})
 	}
 	f.Said = f.Each[0]
 	return f
-}
-
-// answerText is the text of err as one printable line of sinks.MaxAnswerText
-// bytes at most. A part of it is what a broker said.
-func answerText(err error) string {
-	line := strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(err.Error(), "?"))
-	return cut(line, sinks.MaxAnswerText)
-}
-
-// excerpt is the beginning of a value of a record: as much as tells which it is.
-func excerpt(value string) string {
-	const enough = 64
-	if len(value) > enough {
-		return cut(value, enough) + "..."
-	}
-	return value
-}
-
-// cut shortens text to at most n bytes, without splitting a rune.
-func cut(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
 }

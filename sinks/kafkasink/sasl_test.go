@@ -170,36 +170,6 @@ func TestRefusedLoginIsNotRepeated(t *testing.T) {
 	send(t, s, batch(1, `{"a":1}`))
 }
 
-func TestRefusedMechanism(t *testing.T) {
-	b := startBrokers(t, 1, kfake.EnableSASL(), kfake.Superuser("PLAIN", "docket", password))
-	file, _ := secretFile(t, "token")
-	s := openSink(t, b.ListenAddrs(), withSASL(OAuthBearer, "", file))
-	sendFails(t, s, batch(1, `{"a":1}`), sinks.Misconfigured, "[33]", "check kafka.sasl.mechanism")
-}
-
-// Brokers end a session after connections.max.reauth.ms by closing its
-// connections. That is one failure, whatever the number of connections, and no
-// record is lost or there twice.
-func TestSessionEnds(t *testing.T) {
-	const partitions = 6
-	b := startBrokers(t, partitions, kfake.EnableSASL(), kfake.Superuser("PLAIN", "docket", password))
-	file, _ := secretFile(t, password)
-	s := openSink(t, b.ListenAddrs(), withSASL(Plain, "docket", file), func(c *Config) { c.Partitioner = RoundRobin })
-	texts := slices.Repeat([]string{`{"a":1}`}, 2*partitions)
-	seq := uint64(1)
-	for range 3 {
-		send(t, s, batch(seq, texts...))
-		b.cutConnections()
-		// What needs one connection finds out about all of them.
-		sendFails(t, s, batch(seq+2*partitions, texts[0]), sinks.Transient, "closed the connection")
-		send(t, s, batch(seq+2*partitions, texts...))
-		seq += 4 * partitions
-	}
-	if got, want := b.stored(t), slices.Repeat([]int{int(seq-1) / partitions}, partitions); !slices.Equal(got, want) {
-		t.Errorf("the partitions hold %v messages, want %v", got, want)
-	}
-}
-
 func TestUnreadableSecret(t *testing.T) {
 	b := startBrokers(t, 1)
 	a := &authenticator{accept: "\x00docket\x00right"}
@@ -260,23 +230,5 @@ func TestScramPasswordAsItIs(t *testing.T) {
 		file, _ := secretFile(t, secret)
 		s := openSink(t, b.ListenAddrs(), withSASL(ScramSHA512, "docket", file))
 		send(t, s, batch(1, `{"a":1}`))
-	}
-}
-
-func TestWarnsOfPlaintext(t *testing.T) {
-	file, _ := secretFile(t, password)
-	for address, want := range map[string]int{"127.0.0.1:9092": 0, "kafka-0:9092": 1} {
-		log, lines := captureLog()
-		c := defaultConfig()
-		c.Brokers, c.Topic = []string{address}, testTopic
-		withSASL(ScramSHA512, "docket", file)(c)
-		s, err := c.Open(context.Background(), sinks.Env{Log: log})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Close(context.Background())
-		if got := lines("SASL without TLS"); got != want {
-			t.Errorf("%s: %d warnings, want %d", address, got, want)
-		}
 	}
 }

@@ -1,100 +1,18 @@
 package kafkasink
 
 import (
-	"bytes"
-	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/docket-export/docket/sinks"
 )
-
-// witness is what brokers have seen of the sequence numbers of a sink.
-type witness struct {
-	mu        sync.Mutex
-	records   map[number]string // those that may be stored, by their number
-	producers map[int64]bool
-	reused    []string // numbers that another record has had before
-}
-
-// number is a place in the sequence of a producer.
-type number struct {
-	partition int32
-	id        int64
-	epoch     int16
-	sequence  int32
-}
-
-func newWitness() *witness {
-	return &witness{records: map[number]string{}, producers: map[int64]bool{}}
-}
-
-// add takes note of a request that may be stored.
-func (n *witness) add(req *kmsg.ProduceRequest) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	p := req.Topics[0].Partitions[0]
-	head := headOf(p.Records)
-	n.producers[head.ProducerID] = true
-	for i, record := range recordsIn(p.Records) {
-		at := number{p.Partition, head.ProducerID, head.ProducerEpoch, int32((int64(head.FirstSequence) + int64(i)) & math.MaxInt32)}
-		if was, ok := n.records[at]; ok && was != record {
-			n.reused = append(n.reused, fmt.Sprintf("%+v was that of %s and goes with %s", at, was, record))
-		}
-		n.records[at] = record
-	}
-}
-
-// check fails t when a number went with two records: a broker would have stored one.
-func (n *witness) check(t *testing.T) {
-	t.Helper()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if len(n.reused) > 0 {
-		t.Errorf("%d numbers are used again, the first: %s", len(n.reused), n.reused[0])
-	}
-	if n.producers[-1] {
-		t.Error("records were written without numbers")
-	}
-}
-
-func headOf(batch []byte) kmsg.RecordBatch {
-	var head kmsg.RecordBatch
-	if err := head.ReadFrom(batch); err != nil {
-		panic(err)
-	}
-	return head
-}
-
-// recordsIn are the records of a batch: their seq, with another queue before it, and docket-late.
-func recordsIn(batch []byte) []string {
-	var set protocol.RecordSet
-	if _, err := set.ReadFrom(bytes.NewReader(append(binary.BigEndian.AppendUint32(nil, uint32(len(batch))), batch...))); err != nil {
-		panic(err)
-	}
-	var records []string
-	for {
-		r, err := set.Records.ReadRecord()
-		if err != nil {
-			return records
-		}
-		var m kafka.Message
-		m.Headers = r.Headers
-		records = append(records, strings.TrimPrefix(header(m, "docket-id"), queueID+"-")+header(m, "docket-late"))
-	}
-}
 
 // producerRequests counts how often an id is asked for.
 func (b *brokers) producerRequests() (count func() int) {
@@ -154,29 +72,82 @@ func keyed(first, n int) sinks.Batch {
 	return batch(uint64(first), records...)
 }
 
-// Requests that are carried out and get no answer are stored once, whatever the leader is.
-func TestLostAnswersMakeNoDuplicates(t *testing.T) {
-	for _, codec := range []string{"none", "zstd"} {
-		b := startBrokers(t, 3, kfake.NumBrokers(3))
-		asked := b.producerRequests()
-		s := unhurried(openSink(t, b.ListenAddrs(), withKey("k"), func(c *Config) { c.Compression = codec }))
-		seen := newWitness()
-		b.setAnswer(func(req *kmsg.ProduceRequest) kmsg.Response { seen.add(req); return nil })
-		for i := range 5 {
-			records := keyed(1+100*i, 100)
-			b.setLoseAnswer(true)
-			for range 3 {
-				sendFails(t, s, records, sinks.Transient)
-			}
-			b.moveLeader(t, int32(i%3))
-			b.setLoseAnswer(false)
-			more := keyed(1+100*i, 100)
-			sendUntilTaken(t, s, more)
+// recordsFrom are n records, from the item at first of a batch on.
+func recordsFrom(first, n int) []record {
+	var list []record
+	for i := range n {
+		list = append(list, record{item: first + i})
+	}
+	return list
+}
+
+// The numbers of a request that got no answer go with its records for ever: they are made again as they were,
+// or their producer writes no more.
+func TestLostNumbersAreNotUsedAgain(t *testing.T) {
+	late, another := keyed(5, 3), keyed(5, 3)
+	late.Items[1].Late = sinks.Replayed
+	another.Queue = "00000000-0000-0000-0000-000000000000"
+	for name, test := range map[string]struct {
+		next sinks.Batch
+		want bool
+	}{
+		"as it was":         {keyed(5, 3), true},
+		"and more":          {keyed(5, 4), true},
+		"fewer records":     {keyed(5, 2), false},
+		"later records":     {keyed(8, 3), false},
+		"without the first": {keyed(6, 4), false},
+		"one replayed":      {late, false},
+		"another queue":     {another, false},
+	} {
+		q := &sequence{producer: producer{7, 1}, next: 4}
+		if err := q.settle(keyed(5, 3), recordsFrom(0, 3), kafka.RequestTimedOut); !errors.Is(err, kafka.RequestTimedOut) || q.next != 4 {
+			t.Fatalf("%s: settle = %v, next %d", name, err, q.next)
 		}
-		b.expectOnce(t, 500)
-		seen.check(t)
-		if asked() != 1 {
-			t.Errorf("%d requests for a producer id, want 1", asked())
+		if got := q.continues(test.next, recordsFrom(0, len(test.next.Items))); got != test.want {
+			t.Errorf("%s: continues = %t, want %t", name, got, test.want)
+		}
+	}
+}
+
+// What the answer to a request means for its numbers, and for those of the records behind it.
+func TestNumbersAfterAnAnswer(t *testing.T) {
+	b, records := keyed(1, 3), recordsFrom(0, 3)
+	unknown := errors.New("EOF")
+	for name, test := range map[string]struct {
+		answers []error // to the request and to its repeats
+		stored  bool    // after the last of them
+		goesOn  bool    // the producer
+		next    int32
+	}{
+		"stored":                          {[]error{nil}, true, true, 3},
+		"lost, then stored":               {[]error{unknown, unknown, nil}, true, true, 3},
+		"lost, then known":                {[]error{unknown, kafka.DuplicateSequenceNumber}, true, true, 3},
+		"known at the first time":         {[]error{kafka.DuplicateSequenceNumber}, false, false, 0},
+		"refused uses up none":            {[]error{kafka.InvalidRecord}, false, true, 0},
+		"lost, then refused may be there": {[]error{unknown, kafka.InvalidRecord}, false, false, 0},
+		"the producer is forgotten":       {[]error{kafka.UnknownProducerId}, false, false, 0},
+		"out of order":                    {[]error{unknown, kafka.OutOfOrderSequenceNumber}, false, false, 0},
+	} {
+		q := &sequence{producer: producer{7, 1}}
+		var err error
+		for _, answer := range test.answers {
+			err = q.settle(b, records, answer)
+		}
+		if (err == nil) != test.stored || q.continues(b, records) != test.goesOn || q.next != test.next {
+			t.Errorf("%s: got %v, goes on %t with %d; want stored %t, %t, %d", name, err, q.continues(b, records), q.next, test.stored, test.goesOn, test.next)
+		}
+		if repeated := len(test.answers) > 1; repeated && isRefusal(err) {
+			t.Errorf("%s: %v would set a record aside that may be stored", name, err)
+		}
+	}
+}
+
+// After the greatest number comes 0.
+func TestNumbersStartAgain(t *testing.T) {
+	for first, want := range map[int32]int32{math.MaxInt32 - 3: math.MaxInt32, math.MaxInt32 - 2: 0, math.MaxInt32 - 1: 1, math.MaxInt32: 2} {
+		q := &sequence{producer: producer{7, 1}, next: first}
+		if err := q.settle(keyed(1, 3), recordsFrom(0, 3), nil); err != nil || q.first() != want {
+			t.Errorf("three records from %d on: then %d, %v, want %d", first, q.first(), err, want)
 		}
 	}
 }
@@ -188,8 +159,8 @@ func TestRepeatedRequestIsTheSame(t *testing.T) {
 	s := openSink(t, b.ListenAddrs())
 	var requests []string
 	b.setAnswer(func(req *kmsg.ProduceRequest) kmsg.Response {
-		records := req.Topics[0].Partitions[0].Records
-		requests = append(requests, fmt.Sprint(headOf(records).FirstSequence, recordsIn(records)))
+		head := headOf(req.Topics[0].Partitions[0].Records)
+		requests = append(requests, fmt.Sprint(head.FirstSequence, "+", head.NumRecords))
 		return nil
 	})
 	send(t, s, keyed(1, 2))
@@ -198,160 +169,24 @@ func TestRepeatedRequestIsTheSame(t *testing.T) {
 	b.setLoseAnswer(false)
 	send(t, s, keyed(3, 5))
 	send(t, s, keyed(8, 1))
-	want := []string{
-		"0 [1(none) 2(none)]", "2 [3(none) 4(none) 5(none)]", "2 [3(none) 4(none) 5(none)]", "5 [6(none) 7(none)]", "7 [8(none)]",
-	}
-	if !slices.Equal(requests, want) {
+	if want := []string{"0+2", "2+3", "2+3", "5+2", "7+1"}; !slices.Equal(requests, want) {
 		t.Errorf("requests are %q, want %q", requests, want)
 	}
 	b.expectOnce(t, 8)
 }
 
-// When what was lost does not come again as it was, other records must not get its
-// numbers: the broker would take them for it.
-func TestLostNumbersAreNotUsedAgain(t *testing.T) {
-	redriven := keyed(1, 3)
-	for i := range redriven.Items {
-		redriven.Items[i].Late = sinks.Redriven
+func headOf(batch []byte) kmsg.RecordBatch {
+	var head kmsg.RecordBatch
+	if err := head.ReadFrom(batch); err != nil {
+		panic(err)
 	}
-	replayed := keyed(5, 3)
-	replayed.Items[1].Late = sinks.Replayed
-	another := keyed(5, 3)
-	another.Queue = "00000000-0000-0000-0000-000000000000"
-	for name, next := range map[string]sinks.Batch{
-		"redriven records":    redriven,
-		"fewer records":       keyed(5, 2),
-		"later records":       keyed(8, 3),
-		"without the first":   keyed(6, 4),
-		"a replay":            replayed,
-		"another queue":       another,
-		"as it was, and more": keyed(5, 4),
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := startBrokers(t, 1)
-			s := openSink(t, b.ListenAddrs())
-			seen := newWitness()
-			b.setAnswer(func(req *kmsg.ProduceRequest) kmsg.Response { seen.add(req); return nil })
-			send(t, s, keyed(1, 4))
-			b.setLoseAnswer(true)
-			sendFails(t, s, keyed(5, 3), sinks.Transient)
-			b.setLoseAnswer(false)
-			send(t, s, next)
-			send(t, s, keyed(20, 2))
-			stored := b.held(t, 0)
-			for _, it := range append(next.Items, keyed(20, 2).Items...) {
-				if !slices.ContainsFunc(stored, func(m kafka.Message) bool { return header(m, "docket-seq") == fmt.Sprint(it.Seq) }) {
-					t.Errorf("the topic does not hold record %d, which was accepted", it.Seq)
-				}
-			}
-			wantProducers, want := 2, 4+3+len(next.Items)+2
-			if name == "as it was, and more" {
-				wantProducers, want = 1, 4+4+2
-			}
-			if len(stored) != want || len(seen.producers) != wantProducers {
-				t.Errorf("the topic holds %d records of %d producers, want %d of %d", len(stored), len(seen.producers), want, wantProducers)
-			}
-			seen.check(t)
-		})
-	}
-}
-
-// Partitions that are added take records away from where they may be stored.
-func TestPartitionsAddedToLostRecords(t *testing.T) {
-	b := startBrokers(t, 2)
-	s := unhurried(openSink(t, b.ListenAddrs(), withKey("k")))
-	seen := newWitness()
-	b.setAnswer(func(req *kmsg.ProduceRequest) kmsg.Response { seen.add(req); return nil })
-	send(t, s, keyed(1, 50))
-	b.setLoseAnswer(true)
-	sendFails(t, s, keyed(51, 50), sinks.Transient)
-	b.setLoseAnswer(false)
-	b.addPartitions(t, 5)
-	s.cluster.doubtful = true
-	send(t, s, keyed(51, 50))
-	send(t, s, keyed(101, 50))
-	there := map[uint64]bool{}
-	for p := range b.stored(t) {
-		for _, seq := range seqsOf(t, b.held(t, p)) {
-			there[seq] = true
-		}
-	}
-	if len(there) != 150 {
-		t.Errorf("the topic holds %d of the 150 records", len(there))
-	}
-	seen.check(t)
-}
-
-// A refusal uses up no number. What was sent before without an answer may be stored all
-// the same, and its numbers are not for others when it is refused.
-func TestNumbersOfRefusedRecords(t *testing.T) {
-	t.Run("at once", func(t *testing.T) {
-		b := startBrokers(t, 1)
-		s := openSink(t, b.ListenAddrs())
-		seen := newWitness()
-		b.setAnswer(func(req *kmsg.ProduceRequest) kmsg.Response {
-			if slices.Contains(recordsIn(req.Topics[0].Partitions[0].Records), "4(none)") {
-				return answerCode(req, 87)
-			}
-			seen.add(req)
-			return nil
-		})
-		send(t, s, keyed(1, 2))
-		f := sendFails(t, s, keyed(3, 6), sinks.Rejected)
-		if !slices.Equal(f.Items, []int{1}) {
-			t.Errorf("Items = %v, want the second", f.Items)
-		}
-		send(t, s, keyed(9, 2))
-		b.expectOnce(t, 9)
-		seen.check(t)
-		if len(seen.producers) != 1 {
-			t.Errorf("%d producers, want 1", len(seen.producers))
-		}
-	})
-	t.Run("after a lost answer", func(t *testing.T) {
-		for _, named := range [][]int32{nil, {0}} {
-			b := startBrokers(t, 1)
-			s := openSink(t, b.ListenAddrs())
-			seen := newWitness()
-			lost := func(req *kmsg.ProduceRequest) kmsg.Response { seen.add(req); return nil }
-			b.setAnswer(lost)
-			send(t, s, keyed(1, 2))
-			b.setLoseAnswer(true)
-			sendFails(t, s, keyed(3, 2), sinks.Transient)
-			b.setLoseAnswer(false)
-			b.setAnswer(func(req *kmsg.ProduceRequest) kmsg.Response {
-				if slices.Contains(recordsIn(req.Topics[0].Partitions[0].Records), "3(none)") {
-					return answerCode(req, 87, named...)
-				}
-				return lost(req)
-			})
-			records := keyed(3, 3)
-			sendFails(t, s, records, sinks.Transient, "rejected now", "a new producer")
-			f := sendFails(t, s, records, sinks.Rejected)
-			if !slices.Equal(f.Items, []int{0}) {
-				t.Errorf("Items = %v, want the first", f.Items)
-			}
-			send(t, s, keyed(6, 2))
-			for seq, want := range map[uint64]int{1: 1, 2: 1, 3: 1, 4: 2, 5: 1, 6: 1, 7: 1} {
-				got := 0
-				for _, there := range seqsOf(t, b.held(t, 0)) {
-					if there == seq {
-						got++
-					}
-				}
-				if got != want {
-					t.Errorf("the topic holds record %d %d times, want %d", seq, got, want)
-				}
-			}
-			seen.check(t)
-		}
-	})
+	return head
 }
 
 // A broker that does not know the producer any more gets the records from another one.
 // Other partitions keep theirs.
 func TestForgottenProducer(t *testing.T) {
-	for _, code := range []int16{45, 46, 47, 49, 59, 90} {
+	for _, code := range []int16{45, 59} {
 		b := startBrokers(t, 2)
 		asked := b.producerRequests()
 		s := openSink(t, b.ListenAddrs(), func(c *Config) { c.Partitioner = RoundRobin })
@@ -376,93 +211,6 @@ func TestForgottenProducer(t *testing.T) {
 		b.expectOnce(t, 30)
 		if asked() != 2 || len(producers[0]) != 2 || len(producers[1]) != 1 {
 			t.Errorf("code %d: %d ids were asked for, partitions have %d and %d producers; want 2, 2 and 1", code, asked(), len(producers[0]), len(producers[1]))
-		}
-	}
-}
-
-// DUPLICATE_SEQUENCE_NUMBER says of a repeated request that it is stored.
-func TestRepeatedRequestIsStored(t *testing.T) {
-	b := startBrokers(t, 1)
-	s := openSink(t, b.ListenAddrs())
-	b.setLoseAnswer(true)
-	sendFails(t, s, keyed(1, 2), sinks.Transient)
-	b.setLoseAnswer(false)
-	b.setAnswer(always(46))
-	send(t, s, keyed(1, 2))
-	b.setAnswer(nil)
-	send(t, s, keyed(3, 2))
-	b.expectOnce(t, 4)
-}
-
-// New connections are no reason for a new producer: what is lost is known by it.
-func TestProducerOutlivesConnections(t *testing.T) {
-	file, _ := secretFile(t, password)
-	b := startBrokers(t, 1, kfake.EnableSASL(), kfake.Superuser("PLAIN", "docket", password))
-	asked := b.producerRequests()
-	s := openSink(t, b.ListenAddrs(), withSASL(Plain, "docket", file)).(*sink)
-	send(t, s, keyed(1, 3))
-	b.setLoseAnswer(true)
-	sendFails(t, s, keyed(4, 3), sinks.Transient)
-	b.setLoseAnswer(false)
-	s.disconnect() // as when a password has changed
-	send(t, s, keyed(4, 3))
-	if got := b.stored(t)[0]; got != 6 {
-		t.Errorf("the topic holds %d records, want 6", got)
-	}
-	if asked() != 1 {
-		t.Errorf("%d requests for a producer id, want 1", asked())
-	}
-}
-
-// kafkaPartition takes batches of one partition as Kafka does.
-type kafkaPartition struct {
-	last    int32 // sequence number
-	batches [][2]int32
-	records []string
-}
-
-func (k *kafkaPartition) take(req *kmsg.ProduceRequest) (code int16) {
-	records := req.Topics[0].Partitions[0].Records
-	head := headOf(records)
-	first, last := head.FirstSequence, int32((int64(head.FirstSequence)+int64(head.NumRecords)-1)%(1<<31))
-	switch {
-	case slices.Contains(k.batches, [2]int32{first, last}):
-		return 0
-	case len(k.batches) > 0 && first != k.last+1 && (first != 0 || k.last != math.MaxInt32):
-		return 45
-	}
-	k.last = last
-	k.batches = append(k.batches, [2]int32{first, last})
-	k.batches = k.batches[max(0, len(k.batches)-5):]
-	k.records = append(k.records, recordsIn(records)...)
-	return 0
-}
-
-// After the greatest number comes 0.
-func TestNumbersStartAgain(t *testing.T) {
-	for _, first := range []int32{math.MaxInt32 - 4, math.MaxInt32 - 3, math.MaxInt32 - 2, math.MaxInt32 - 1, math.MaxInt32} {
-		b := startBrokers(t, 1)
-		s := openSink(t, b.ListenAddrs()).(*sink)
-		var partition kafkaPartition
-		lost := true // every other answer
-		b.setAnswer(func(req *kmsg.ProduceRequest) kmsg.Response {
-			code := partition.take(req)
-			if lost = !lost; lost {
-				code = 7
-			}
-			return answerCode(req, code)
-		})
-		send(t, s, batch(1, `{}`))
-		s.topic.sequences[0].next = first
-		partition.last = first - 1
-		want := []string{"1(none)"}
-		for i := range 4 {
-			sendFails(t, s, keyed(2+2*i, 2), sinks.Transient, "[7]")
-			send(t, s, keyed(2+2*i, 2))
-			want = append(want, fmt.Sprint(2+2*i, "(none)"), fmt.Sprint(3+2*i, "(none)"))
-		}
-		if !slices.Equal(partition.records, want) {
-			t.Errorf("from %d on: the partition holds %v, want %v", first, partition.records, want)
 		}
 	}
 }
@@ -504,20 +252,11 @@ func TestProducerIsUnknown(t *testing.T) {
 		return res, nil, true
 	})
 	asked := b.producerRequests()
-	sendFails(t, openSink(t, b.ListenAddrs()), keyed(1, 2), sinks.Misconfigured, "assign no producer ids", "set kafka.idempotence: Off")
+	sendFails(t, openSink(t, b.ListenAddrs()), keyed(1, 2), sinks.Misconfigured, "does not know InitProducerId", "set kafka.idempotence: Off")
 	if asked() != 0 {
 		t.Errorf("%d requests for a producer id, want none", asked())
 	}
 	send(t, openSink(t, b.ListenAddrs(), unnumbered), keyed(1, 2))
-}
-
-// A client that may not write to its topic hears of that, and not of the cluster.
-func TestProducerOfClientThatMayNotWrite(t *testing.T) {
-	file, _ := secretFile(t, password)
-	b := startBrokers(t, 1, kfake.EnableSASL(), kfake.EnableACLs(),
-		kfake.User("PLAIN", "docket", password, allow(testTopic, kmsg.ACLOperationDescribe)))
-	s := openSink(t, b.ListenAddrs(), withSASL(Plain, "docket", file))
-	sendFails(t, s, keyed(1, 2), sinks.Misconfigured, `topic "decisions" partition 0`, "permit this client to write to the topic")
 }
 
 // A broker that has just started has no ids yet.
@@ -526,139 +265,4 @@ func TestProducerComesLater(t *testing.T) {
 	b.answerProducer(14, 14, 14)
 	send(t, openSink(t, b.ListenAddrs()), keyed(1, 2))
 	b.expectOnce(t, 2)
-}
-
-// What can go on with its producer does, while no other is given out.
-func TestNoProducerForNewPartitions(t *testing.T) {
-	b := startBrokers(t, 2)
-	s := openSink(t, b.ListenAddrs(), func(c *Config) { c.Partitioner = RoundRobin })
-	send(t, s, keyed(1, 10))
-	b.setAnswer(func(req *kmsg.ProduceRequest) kmsg.Response {
-		if req.Topics[0].Partitions[0].Partition == 0 {
-			return answerCode(req, 59)
-		}
-		return answerCode(req, 19)
-	})
-	sendFails(t, s, keyed(11, 10), sinks.Transient)
-	b.setAnswer(nil)
-	b.answerProducer(7)
-	sendFails(t, s, keyed(11, 10), sinks.Transient, "ask the brokers for a producer id")
-	if got, want := b.stored(t), []int{5, 10}; !slices.Equal(got, want) {
-		t.Errorf("partitions hold %v records, want %v", got, want)
-	}
-}
-
-// TestSequencesModel sends batches while requests, answers, connections and leaders fail
-// by dice: no accepted record is missing and no number has two records. Unless brokers
-// forget, or the batches change, every record is there once, in order.
-func TestSequencesModel(t *testing.T) {
-	for _, calm := range []bool{true, false} {
-		run := func(batches int, seed uint64) {
-			t.Run(fmt.Sprintf("calm=%v", calm), func(t *testing.T) { modelSequences(t, calm, batches, seed) })
-		}
-		if testing.Short() {
-			run(40, 1)
-			continue
-		}
-		for range 4 {
-			run(120, rand.Uint64())
-		}
-	}
-}
-
-// isBad says whether brokers refuse a record, whatever comes with it.
-func isBad(record string) bool { return strings.HasSuffix(record, "77(none)") }
-
-func modelSequences(t *testing.T, calm bool, batches int, seed uint64) {
-	t.Logf("seed %d", seed)
-	dice := rand.New(rand.NewPCG(seed, 0)) // of the brokers
-	rolls := rand.New(rand.NewPCG(seed, 1))
-	b := startBrokers(t, 3, kfake.NumBrokers(3))
-	s := unhurried(openSink(t, b.ListenAddrs(), withKey("k")))
-	seen := newWitness()
-	b.setAnswer(func(req *kmsg.ProduceRequest) kmsg.Response { // with b.mu held
-		roll := dice.IntN(12)
-		b.loseAnswer = roll < 3
-		switch {
-		case slices.ContainsFunc(recordsIn(req.Topics[0].Partitions[0].Records), isBad):
-			return answerCode(req, 87)
-		case roll == 3:
-			return answerCode(req, []int16{6, 7, 19, 20}[dice.IntN(4)])
-		case roll == 4 && !calm:
-			return answerCode(req, 87) // of all of them: halves of it may be taken
-		case roll == 5 && !calm:
-			return answerCode(req, []int16{45, 47, 59}[dice.IntN(3)])
-		}
-		seen.add(req)
-		return nil
-	})
-	accepted := map[uint64]bool{}
-	partitions, next := 3, 1
-	for range batches {
-		passed := next
-		records := keyed(next, 1+rolls.IntN(40))
-		next += len(records.Items)
-		for attempt := 0; len(records.Items) > 0; attempt++ {
-			if attempt > 1000 {
-				t.Fatal("a batch is not taken in 1000 attempts")
-			}
-			if roll := rolls.IntN(10); roll == 0 {
-				b.moveLeader(t, int32(rolls.IntN(partitions)))
-			} else if roll == 1 {
-				s.disconnect()
-			} else if roll == 2 && !calm && partitions < 6 {
-				partitions++
-				b.addPartitions(t, int32(partitions))
-			} else if roll == 3 && !calm && passed > 3 {
-				redriven := keyed(1+rolls.IntN(passed-3), 3)
-				for i := range redriven.Items {
-					redriven.Items[i].Late = sinks.Redriven
-				}
-				_ = s.Send(context.Background(), redriven) // it is of no interest whether it succeeds
-			}
-			err := s.Send(context.Background(), records)
-			f := &sinks.Failure{}
-			if err != nil && !errors.As(err, &f) {
-				t.Fatal(err)
-			}
-			var rest []sinks.Item
-			for i, it := range records.Items {
-				switch {
-				case err == nil:
-					accepted[it.Seq] = true
-				case f.Kind != sinks.Rejected || !slices.Contains(f.Items, i):
-					rest = append(rest, it)
-				}
-			}
-			records.Items = rest
-		}
-	}
-	count := map[uint64]int{}
-	for p := range b.stored(t) {
-		var seqs []uint64
-		for _, m := range b.held(t, p) {
-			if header(m, "docket-late") == "(none)" {
-				seqs = append(seqs, seqsOf(t, []kafka.Message{m})...)
-			}
-		}
-		for _, seq := range seqs {
-			count[seq]++
-		}
-		if calm && !slices.IsSorted(seqs) {
-			t.Errorf("partition %d holds seqs %v, want them in order", p, seqs)
-		}
-	}
-	twice := 0
-	for seq := range accepted {
-		if count[seq] == 0 {
-			t.Errorf("record %d was accepted and is not in the topic", seq)
-		}
-		if count[seq] > 1 {
-			twice++
-		}
-	}
-	if calm && twice > 0 {
-		t.Errorf("%d of %d records are there more than once, want none", twice, len(accepted))
-	}
-	seen.check(t)
 }

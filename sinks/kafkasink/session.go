@@ -25,7 +25,7 @@ func (e *exactlyOnce) begin(ctx context.Context, decide sinks.Decide) error {
 		e.session, e.open = nil, false
 		err := e.beginOnce(ctx, decide)
 		if errors.Is(err, kafka.BrokerNotAvailable) {
-			_ = e.cluster.refresh(ctx) // the next attempt tells whether that has helped
+			e.replace(ctx)
 		}
 		return err
 	}, again...)
@@ -54,7 +54,7 @@ func (e *exactlyOnce) beginOnce(ctx context.Context, decide sinks.Decide) error 
 			return err
 		}
 	}
-	if s.producer, err = e.cluster.initProducer(ctx, s.transact, e.transactionalID, e.config.transactionTimeout()); err != nil {
+	if s.producer, err = e.cluster.initProducer(ctx, s.transact, e.transactionalID, e.config.transactionTimeout(), passing...); err != nil {
 		return e.failf(err, "begin to write as %q", e.transactionalID)
 	}
 	if err := e.catchUp(ctx, s, at); err != nil {

@@ -2,7 +2,6 @@ package kafkasink
 
 import (
 	"context"
-	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/metadata"
@@ -16,24 +15,19 @@ type topic struct {
 	partitions []int // 0 and up, as a balancer takes them
 	replicas   int   // of a partition
 
-	maxBytes int       // of the records of one request, framing included
-	known    bool      // maxBytes is what the topic has, and not a guess
-	asked    bool      // and there is no reason to ask again
-	askAt    time.Time // unless asked: no sooner than this
+	maxBytes int      // of the records of one request, framing included
+	asked    *cluster // that has been asked for maxBytes
 
 	sequences []*sequence // of the partitions
 	leaders   []int32     // of them
 
 	warned bool // of what its settings mean for the records
 
-	// Of the Send that is under way:
-	confirmed bool       // maxBytes has been asked for in this Send
-	shares    [][]record // for each partition
+	shares [][]record // for each partition, in the Send that is under way
 }
 
 // begin makes t ready for a Send.
 func (t *topic) begin() {
-	t.confirmed = false
 	for i := range t.shares {
 		t.shares[i] = t.shares[i][:0]
 	}

@@ -37,8 +37,9 @@ const (
 var passing = []kafka.Error{kafka.ConcurrentTransactions, kafka.GroupLoadInProgress, kafka.UnstableOffsetCommit}
 
 // initProducer fences the producers of id before, and ends what they have left open. A
-// transaction is aborted by its coordinator when it lasts longer than timeout.
-func (k *cluster) initProducer(ctx context.Context, node int32, id string, timeout time.Duration) (p producer, err error) {
+// transaction is aborted by its coordinator when it lasts longer than timeout. Without an id
+// any broker gives out a producer without transactions. An answer with one of passing is none.
+func (k *cluster) initProducer(ctx context.Context, node int32, id string, timeout time.Duration, passing ...kafka.Error) (p producer, err error) {
 	err = k.patiently(ctx, func() error {
 		answer, err := k.ask(ctx, node, initVersion, &initproducerid.Request{
 			TransactionalID:      id,

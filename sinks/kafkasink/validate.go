@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sinks"
 )
 
 // The brokers' own limits for a topic's name.
@@ -29,7 +30,7 @@ func (c *Config) Validate() config.Problems {
 	p.Refuse(len(c.Brokers) == 0, "brokers", "must name at least one broker, such as kafka-0:9092")
 	p = append(p, config.Each("brokers", c.Brokers, checkBroker)...)
 	p.Check("topic", config.Required(c.Topic, "is required"), checkTopic(c.Topic))
-	p = append(p, config.Each("key", c.Key, checkField)...)
+	p = append(p, config.Each("key", c.Key, sinks.CheckField)...)
 	p.Check("partitioner", config.Choice(c.Partitioner, Murmur2, RoundRobin))
 	p.Refuse(len(c.Headers) > maxHeaders, "headers", "must be at most %d", maxHeaders)
 	for i, h := range c.Headers {
@@ -61,7 +62,7 @@ func (h Header) validate() config.Problems {
 	case h.Value != "" && h.Field != "":
 		p.Addf("field", "must not be set beside value")
 	case h.Field != "":
-		p.Check("field", checkField(h.Field))
+		p.Check("field", sinks.CheckField(h.Field))
 	}
 	return p
 }

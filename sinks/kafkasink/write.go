@@ -29,12 +29,14 @@ func (s *sink) writeAll(ctx context.Context, b sinks.Batch) result {
 	s.identify(ctx, b, all)
 	s.takeTurns(all)
 	slots := make(chan struct{}, maxInFlight)
+	lastStart := time.Now().Add(time.Duration(s.config.Timeout))
 	var writers sync.WaitGroup
 	for _, w := range all {
 		if w.result.err != nil {
 			continue
 		}
 		slots <- struct{}{}
+		w.lastStart = lastStart
 		writers.Go(func() {
 			defer func() { <-slots }()
 			w.write(ctx)
@@ -45,9 +47,6 @@ func (s *sink) writeAll(ctx context.Context, b sinks.Batch) result {
 	var res result
 	for _, w := range all {
 		res.merge(w.result)
-		if w.outgrown {
-			w.sink.topic.asked = false
-		}
 	}
 	return res
 }
@@ -82,7 +81,10 @@ type writer struct {
 	share     []record  // of batch
 	sequence  *sequence // which share continues
 	result    result
-	outgrown  bool // the limit of the topic is not what it is believed to be
+
+	// No request begins later, so that brokers which all hang hold up a Send for the time of two
+	// requests. A transaction has a timeout of its own.
+	lastStart time.Time
 
 	turn     *turn // of the leader of the partition; nil: there is no transaction
 	verified bool  // the leader knows that the partition is part of the transaction
@@ -106,6 +108,10 @@ func (w *writer) write(ctx context.Context) {
 // request writes records with one request. Refused for one of them, it puts the
 // named ones aside, or else halves the request until the culprit is alone.
 func (w *writer) request(ctx context.Context, records []record) {
+	if w.turn == nil && time.Now().After(w.lastStart) {
+		w.result.err = w.failf(fmt.Errorf("earlier requests took %s", w.sink.config.Timeout))
+		return
+	}
 	if pause := w.result.throttle; pause > 0 { // another request would be left waiting
 		if !w.sink.pauseInside(ctx, pause) {
 			w.result.err = w.sink.throttled(pause)
@@ -190,7 +196,6 @@ func (w *writer) produce(ctx context.Context, records []record) (refused map[int
 	}
 	w.sink.sets.Put(set)
 	w.result.throttle = max(w.result.throttle, answer.throttle)
-	w.outgrown = w.outgrown || errors.Is(answer.err, kafka.MessageSizeTooLarge)
 	for i := range answer.refused {
 		if i < 0 || i >= len(records) {
 			return nil, answer.err // such an answer helps nobody
@@ -237,8 +242,12 @@ func (w *writer) exchange(ctx context.Context, r *produceRequest) (answer produc
 func (w *writer) reject(r *record, err error) {
 	var code kafka.Error
 	errors.As(err, &code)
-	w.result.reject(r.item, codeName(code), fmt.Errorf("write to topic %q partition %d: a record of %d bytes was rejected: %w",
-		w.sink.topic.name, w.partition, len(r.value), err))
+	hint := ""
+	if code == kafka.MessageSizeTooLarge {
+		hint = ": raise the topic's max.message.bytes, or set kafka.compression"
+	}
+	w.result.rejected = append(w.result.rejected, &rejection{r.item, codeName(code), fmt.Errorf("write to topic %q partition %d: a record of %d bytes was rejected: %w%s",
+		w.sink.topic.name, w.partition, len(r.value), err, hint)})
 }
 
 // isRefusal says whether a broker's error is the fault of the records, or of

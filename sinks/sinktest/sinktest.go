@@ -16,8 +16,7 @@ import (
 // destination can do; what is nil or zero is not tested.
 type Subject struct {
 	// Open opens a sink on the destination. The suite closes every sink that it
-	// opens, and opens the next on the same destination only after that, unless they are
-	// Transactional.
+	// opens, and opens the next on the same destination only after that.
 	Open func(t *testing.T) sinks.Sink
 
 	// Accepted returns all that the destination holds: the bytes of each record,
@@ -31,14 +30,6 @@ type Subject struct {
 	// MaxRecord is the largest record in bytes that the destination takes; one
 	// of twice that size must come back as Rejected. Zero: no limit.
 	MaxRecord int
-
-	// Overlap is how many Sends the sink takes at a time, when its configuration is
-	// a sinks.Concurrent. Zero or one: they never overlap, and that is not tested.
-	Overlap int
-
-	// Transactional says that Open returns a sinks.Resuming in transactions. The suite resumes it before
-	// the first Send, and opens several at a time on one destination.
-	Transactional bool
 
 	// Faults are the ways in which the destination can fail, the same list in
 	// the same order for every Subject.
@@ -73,7 +64,6 @@ func Run(t *testing.T, newSubject func(t *testing.T) Subject) {
 		})
 	}
 
-	run("one record", testOne)
 	run("many records in one batch", testMany)
 	run("no record", testNone)
 	run("many batches keep their order", testOrder)
@@ -82,7 +72,6 @@ func Run(t *testing.T, newSubject func(t *testing.T) Subject) {
 	}
 	run("largest record", testLargest)
 	run("bytes stay the caller's", testOwnership)
-	run("reopen", testReopen)
 	run("redelivery", testRedelivery)
 	run("close", testClose)
 	run("cancel before send", testCancelBefore)
@@ -93,12 +82,6 @@ func Run(t *testing.T, newSubject func(t *testing.T) Subject) {
 	}
 	if capable.Hang != nil {
 		run("cancel in mid-send", testCancelDuring)
-	}
-	if capable.Overlap > 1 {
-		run("overlapping sends", testOverlap)
-	}
-	if capable.Transactional {
-		transactional(run)
 	}
 	for i, f := range capable.Faults {
 		run("fault/"+f.Name, func(t *testing.T, s Subject) { testFault(t, s, s.Faults[i]) })

@@ -115,11 +115,3 @@ func TestLostClientCertificate(t *testing.T) {
 		t.Errorf("connect failed\nas %v: %v\nwant %v: %s", f.Kind, f, sinks.Misconfigured, want)
 	}
 }
-
-func TestClientWithoutFiles(t *testing.T) {
-	files := config.TLS{CAFile: t.TempDir() + "/missing.pem"}
-	_, want := files.Client()
-	if c, err := Client(files, "kafka.tls"); c != nil || err == nil || err.Error() != want.Error() {
-		t.Errorf("Client = %v, %v, want none and %v", c, err, want)
-	}
-}

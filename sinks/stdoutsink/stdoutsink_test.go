@@ -100,16 +100,6 @@ func batch(list ...string) sinks.Batch {
 	return b
 }
 
-func TestOneWriteForABatch(t *testing.T) {
-	out := &output{}
-	if err := newSink(out).Send(context.Background(), batch(`{"a":1}`, `{"a":2}`)); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := out.text.String(), "{\"a\":1}\n{\"a\":2}\n"; got != want || out.writes != 1 {
-		t.Errorf("got %q in %d writes, want %q in one", got, out.writes, want)
-	}
-}
-
 // TestTornLine wants a record after a write that ended within a line to stand on
 // a line of its own.
 func TestTornLine(t *testing.T) {

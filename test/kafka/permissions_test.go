@@ -15,6 +15,7 @@ type permission struct {
 	name   string
 	permit func(cluster *kafkatest.Secure, user, topic string)
 	want   string // in the last error of a sink that lacks it
+	unseen bool   // by docket check --connect
 }
 
 var permissions = []permission{
@@ -23,7 +24,7 @@ var permissions = []permission{
 		permit: func(c *kafkatest.Secure, user, topic string) { c.Permit(user, topic, kadm.OpWrite) },
 	},
 	{
-		name: "read-topic", want: `permit this client to read from topic "read-topic" too`,
+		name: "read-topic", want: `permit this client to read from topic "read-topic" too`, unseen: true,
 		permit: func(c *kafkatest.Secure, user, topic string) { c.Permit(user, topic, kadm.OpRead) },
 	},
 	{
@@ -37,7 +38,7 @@ var permissions = []permission{
 }
 
 // TestPermissions delivers with ExactlyOnce to a broker that has given every permission but
-// one. The state of the sink and docket check --connect say which, and when it is given
+// one. The state of the sink and, but for one, docket check --connect say which, and when it is given
 // everything is delivered, without a restart.
 func TestPermissions(t *testing.T) {
 	cluster := kafkatest.StartSecure(t)
@@ -55,7 +56,9 @@ func TestPermissions(t *testing.T) {
 			a.lines = append(a.lines, "delivery: ExactlyOnce")
 			d := startSecure(t, a, topic)
 			awaitMistake(t, d, mistake{reason: "Misconfigured", want: missing.want})
-			checkConnect(t, d, missing.want)
+			if !missing.unseen {
+				checkConnect(t, d, missing.want)
+			}
 			missing.permit(cluster, user, topic)
 			checkSecure(t, d, cluster, topic)
 			checkConnect(t, d, "")

@@ -6,18 +6,18 @@ import (
 	"github.com/docket-export/docket/sinks"
 )
 
-// Judge implements Encoding. Every record must have a result: where results are
+// judge wants every record to have a result: where results are
 // missing, nothing says that their records were taken, whatever "errors" says.
 //
 // Of results that differ in kind, Rejected is reported first: it is certain, its records
 // are not sent again, and the others are. Then Misconfigured, which only an operator can
 // end, then Throttled.
-func (e *elasticsearchBulk) Judge(_ int, body []byte, b sinks.Batch) error {
+func (e *elasticsearchBulk) judge(_ int, body []byte, b sinks.Batch, quote Quote) error {
 	answer, err := readBulkAnswer(body, len(b.Items)+1)
 	if err != nil {
 		return sinks.Failf(sinks.Misconfigured, "the answer is not from the bulk API: %w: http.url must end in /_bulk", err)
 	}
-	refused, results := e.failure(answer.results), len(answer.results)
+	refused, results := e.failure(answer.results, quote), len(answer.results)
 	switch {
 	case results > len(b.Items):
 		return fmt.Errorf("the answer has %d results for %d records: it does not answer this request", results, len(b.Items))
@@ -30,7 +30,7 @@ func (e *elasticsearchBulk) Judge(_ int, body []byte, b sinks.Batch) error {
 }
 
 // failure is what the results have to say, nil when they accept everything.
-func (e *elasticsearchBulk) failure(results []bulkResult) *sinks.Failure {
+func (e *elasticsearchBulk) failure(results []bulkResult, quote Quote) *sinks.Failure {
 	var worst *sinks.Failure
 	var todo string
 	refused := 0
@@ -40,12 +40,12 @@ func (e *elasticsearchBulk) failure(results []bulkResult) *sinks.Failure {
 			continue
 		}
 		refused++
-		if worst == nil || precedence(kind) > precedence(worst.Kind) {
-			worst, todo = &sinks.Failure{Kind: kind, Said: results[i].answer()}, hint
+		if worst == nil || kind > worst.Kind {
+			worst, todo = &sinks.Failure{Kind: kind, Said: results[i].answer(quote)}, hint
 		}
 		if kind == sinks.Rejected {
 			worst.Items = append(worst.Items, i)
-			worst.Each = append(worst.Each, results[i].answer())
+			worst.Each = append(worst.Each, results[i].answer(quote))
 		}
 	}
 	if worst == nil {
@@ -57,19 +57,6 @@ func (e *elasticsearchBulk) failure(results []bulkResult) *sinks.Failure {
 		worst.Err = fmt.Errorf("%w: %s", worst.Err, todo)
 	}
 	return worst
-}
-
-// precedence ranks the kinds for Judge.
-func precedence(k sinks.Kind) int {
-	switch k {
-	case sinks.Rejected:
-		return 3
-	case sinks.Misconfigured:
-		return 2
-	case sinks.Throttled:
-		return 1
-	}
-	return 0
 }
 
 // unmatched is the failure for an answer that has fewer results than

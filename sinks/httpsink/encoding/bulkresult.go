@@ -3,7 +3,6 @@ package encoding
 import (
 	"encoding/json"
 	"errors"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -28,58 +27,12 @@ type bulkResult struct {
 }
 
 // answer is r in the destination's words.
-func (r *bulkResult) answer() sinks.Answer {
+func (r *bulkResult) answer(quote Quote) sinks.Answer {
 	text := r.errorType + ": " + r.reason
 	if r.cause != "" && !strings.Contains(text, r.cause) {
 		text += ": " + r.cause
 	}
-	return sinks.Answer{Status: strconv.Itoa(r.status), Text: sinks.AnswerText(strings.Trim(text, ": "))}
-}
-
-// refusal is an error that every record would get until an operator acts.
-type refusal struct {
-	errorType    string // empty: any
-	begins, ends string // of the reason: what a record says stands in the midst of one, if at all
-	hint         string // what to do
-}
-
-// Refusals come with any status of 400 to 499, most as 400, which is what a
-// record that cannot be parsed gets as well. Taken for that they would set aside
-// every record there is.
-var refusals = []refusal{
-	// Set by hand, by a disk that is nearly full, or by moving the index to a colder tier.
-	{errorType: "cluster_block_exception", hint: "check whether the index is blocked, and whether the disks are full"},
-	{errorType: "index_closed_exception", hint: "open the index"},
-	{errorType: "index_not_found_exception", hint: hintNoIndex},
-	// The name can differ by date, but not so that some are right.
-	{errorType: "invalid_index_name_exception", hint: "check elasticsearchBulk.index"},
-	{errorType: "security_exception", hint: hintPermission},
-	// A new index, such as that of a new day, needs shards. The type was changed between versions.
-	{begins: "Validation Failed: 1: this action would add [", hint: "raise cluster.max_shards_per_node, or delete indices"},
-	{errorType: "illegal_argument_exception", begins: "pipeline with id [", ends: "] does not exist",
-		hint: "create the ingest pipeline, or correct its name in http.url or the index settings"},
-	{errorType: "illegal_argument_exception", begins: "no write index is defined for alias [",
-		hint: "set is_write_index for one index of the alias"},
-	{begins: "only write ops with an op_type of create are allowed in data streams", hint: "set elasticsearchBulk.op to create"},
-	// Policy engines write no @timestamp, and docket changes no record.
-	{ends: "data stream timestamp field [@timestamp] is missing",
-		hint: "let an ingest pipeline set @timestamp, or use an index that is no data stream"},
-}
-
-const (
-	hintNoIndex    = "create the index, or allow its creation"
-	hintPermission = "check the permissions of the credentials"
-)
-
-// is reports whether r is this refusal.
-func (f *refusal) is(r *bulkResult) bool {
-	if f.errorType != "" && f.errorType != r.errorType {
-		return false
-	}
-	says := func(reason string) bool {
-		return strings.HasPrefix(reason, f.begins) && strings.HasSuffix(reason, f.ends)
-	}
-	return says(r.reason) || says(r.cause)
+	return sinks.Answer{Status: strconv.Itoa(r.status), Text: quote(strings.Trim(text, ": "))}
 }
 
 const errorVersionConflict = "version_conflict_engine_exception"
@@ -88,10 +41,13 @@ const errorVersionConflict = "version_conflict_engine_exception"
 //
 //	2xx                                   accepted
 //	409 version conflict, with op create  accepted: it is there already
-//	4xx of refusals, 401 403 404          Misconfigured: true of any record in that index
+//	401 403 404                           Misconfigured: true of any record in that index
 //	429                                   Throttled
 //	other 4xx: mapping, parsing, 409      Rejected
 //	5xx, anything else                    Transient
+//
+// A 400 may also be true of any record: a closed index, an alias without an index, a missing pipeline. The
+// delivery finds out: while no record at all is accepted, none is set aside.
 func (e *elasticsearchBulk) kindOf(r *bulkResult) (kind sinks.Kind, hint string, accepted bool) {
 	switch {
 	case isSuccess(r.status), r.status == http.StatusConflict && e.op == BulkCreate && r.errorType == errorVersionConflict:
@@ -99,18 +55,13 @@ func (e *elasticsearchBulk) kindOf(r *bulkResult) (kind sinks.Kind, hint string,
 	case r.status < 400 || r.status >= 500:
 		return sinks.Transient, "", false
 	}
-	for i := range refusals {
-		if refusals[i].is(r) {
-			return sinks.Misconfigured, refusals[i].hint, false
-		}
-	}
 	switch r.status {
 	case http.StatusTooManyRequests:
 		return sinks.Throttled, "", false
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return sinks.Misconfigured, hintPermission, false
+		return sinks.Misconfigured, "check the permissions of the credentials", false
 	case http.StatusNotFound:
-		return sinks.Misconfigured, hintNoIndex, false
+		return sinks.Misconfigured, "create the index, or allow its creation", false
 	}
 	return sinks.Rejected, "", false
 }
@@ -150,7 +101,7 @@ func readBulkResult(item rawjson.Value) (r bulkResult, ok bool) {
 		for name, value := range rawjson.Members(result) {
 			switch {
 			case string(name) == "status":
-				r.status = int(wholeNumber(value))
+				r.status = statusIn(value)
 			case string(name) == "error" && value.Kind() == rawjson.Object:
 				r.errorType, r.reason = rawjson.Get(value, "type").String(), rawjson.Get(value, "reason").String()
 				r.cause = rawjson.Get(value, "caused_by.reason").String()
@@ -162,16 +113,8 @@ func readBulkResult(item rawjson.Value) (r bulkResult, ok bool) {
 	return r, item.Kind() == rawjson.Object && results == 1
 }
 
-// wholeNumber returns a number without its fraction, which may stand in quotes, 0 for any
-// other value.
-func wholeNumber(v rawjson.Value) int64 {
-	text := v.String()
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return n
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.Abs(f) >= 1<<53 {
-		return 0
-	}
-	return int64(f)
+// statusIn returns a whole number, which may stand in quotes. Of anything else it makes no status of success.
+func statusIn(v rawjson.Value) int {
+	n, _ := strconv.ParseInt(v.String(), 10, 16)
+	return int(n)
 }

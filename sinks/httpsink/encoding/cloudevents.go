@@ -47,24 +47,19 @@ func checkReference(text string) error {
 // https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/formats/json-format.md#4-json-batch-format
 // https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/http-protocol-binding.md#33-batched-content-mode
 type cloudEvents struct {
-	traits
 	kind   []byte // ,"type":"..."
 	source []byte // ,"source":"..."; nil when it depends on the record
 }
 
-func newCloudEvents(c CloudEvents) *cloudEvents {
-	e := &cloudEvents{
-		traits: traits{contentType: "application/cloudevents-batch+json; charset=UTF-8", acceptance: acceptsPlain},
-		kind:   appendMember(nil, "type", cmp.Or(c.Type, "dev.docket.decision")),
-	}
+func newCloudEvents(e *Encoding, c CloudEvents) {
+	events := &cloudEvents{kind: appendMember(nil, "type", cmp.Or(c.Type, "dev.docket.decision"))}
 	if c.Source != "" {
-		e.source = appendMember(nil, "source", c.Source)
+		events.source = appendMember(nil, "source", c.Source)
 	}
-	return e
+	e.ContentType, e.Append = "application/cloudevents-batch+json; charset=UTF-8", events.append
 }
 
-// Append implements Encoding.
-func (e *cloudEvents) Append(dst []byte, b sinks.Batch) ([]byte, error) {
+func (e *cloudEvents) append(dst []byte, b sinks.Batch) ([]byte, error) {
 	if len(b.Items) == 0 {
 		return dst, nil
 	}
@@ -92,12 +87,8 @@ func (e *cloudEvents) appendEvent(dst []byte, b *sinks.Batch, i int) []byte {
 	dst = it.Received.UTC().AppendFormat(dst, time.RFC3339Nano)
 	dst = append(dst, '"')
 	dst = appendMember(dst, "docketsource", it.Source)
-	if it.Producer != "" {
-		dst = appendMember(dst, "docketproducer", it.Producer)
-	}
-	if it.Late != sinks.OnTime {
-		dst = appendMember(dst, "docketlate", string(it.Late))
-	}
+	dst = appendOptional(dst, "docketproducer", it.Producer)
+	dst = appendOptional(dst, "docketlate", string(it.Late))
 	dst = append(dst, `,"datacontenttype":"application/json","data":`...)
 	dst = append(dst, it.Record...)
 	return append(dst, '}')

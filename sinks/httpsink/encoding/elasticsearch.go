@@ -1,6 +1,7 @@
 package encoding
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/docket-export/docket/config"
@@ -55,41 +56,35 @@ func (c *ElasticsearchBulk) validate() config.Problems {
 // https://www.elastic.co/docs/api/doc/elasticsearch/operation/operation-bulk
 // https://docs.opensearch.org/latest/api-reference/document-apis/bulk/
 type elasticsearchBulk struct {
-	traits
 	op    BulkOp
 	open  []byte // an action up to the name of the index or, without one, the id
 	index *indexName
 }
 
 // maxBulkAnswer is room for the complaint of each of 2,500 records, as answers
-// are with bulkQuery.
+// are with filterPath.
 const maxBulkAnswer = 1 << 20
 
-// bulkQuery asks for what Judge needs of an answer: some 30 bytes an item in
+// filterPath asks for what Judge needs of an answer: some 30 bytes an item in
 // place of 250.
-const bulkQuery = "filter_path=errors,items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by.reason"
+const filterPath = "errors,items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by.reason"
 
-func newElasticsearchBulk(c ElasticsearchBulk) (*elasticsearchBulk, error) {
-	e := &elasticsearchBulk{
-		traits: traits{contentType: "application/x-ndjson", query: bulkQuery, maxAnswer: maxBulkAnswer, acceptance: acceptsOK, answerDecides: true},
-		op:     c.Op,
-	}
-	if e.op == "" {
-		e.op = BulkCreate
-	}
+func newElasticsearchBulk(to *Encoding, c ElasticsearchBulk) (err error) {
+	e := &elasticsearchBulk{op: cmp.Or(c.Op, BulkCreate)}
+	to.ContentType, to.FilterPath, to.MaxAnswer, to.Acceptance, to.AnswerDecides = "application/x-ndjson", filterPath, maxBulkAnswer, acceptsOK, true
+	to.Append, to.Judge, to.Status = e.append, e.judge, e.status
 	e.open = append(e.open, `{"`+string(e.op)+`":{"`...)
 	if c.Index == "" {
 		e.open = append(e.open, `_id":"`...)
-		return e, nil
+		return nil
 	}
 	e.open = append(e.open, `_index":"`...)
-	var err error
 	e.index, err = parseIndexName(c.Index)
-	return e, err
+	return err
 }
 
-// Append implements Encoding. It refuses records that nest too deeply.
-func (e *elasticsearchBulk) Append(dst []byte, b sinks.Batch) ([]byte, error) {
+// append refuses records that nest too deeply.
+func (e *elasticsearchBulk) append(dst []byte, b sinks.Batch) ([]byte, error) {
 	if err := checkDepth(&b); err != nil {
 		return dst, err
 	}
@@ -108,9 +103,9 @@ func (e *elasticsearchBulk) Append(dst []byte, b sinks.Batch) ([]byte, error) {
 	return dst, nil
 }
 
-// Status implements Encoding. A bulk request is read as far as its action lines
+// status knows that a bulk request is read as far as its action lines
 // before it is answered, so that a 400 for the whole of it is never about a record.
-func (e *elasticsearchBulk) Status(status int, _ []byte) (kind sinks.Kind, hint string, ok bool) {
+func (e *elasticsearchBulk) status(status int, _ []byte) (kind sinks.Kind, hint string, ok bool) {
 	if status != http.StatusBadRequest {
 		return 0, "", false
 	}

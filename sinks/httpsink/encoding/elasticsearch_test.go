@@ -2,7 +2,6 @@ package encoding
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -50,13 +49,6 @@ func TestBulkDepth(t *testing.T) {
 	}
 }
 
-func TestBulkQuery(t *testing.T) {
-	values, err := url.ParseQuery(bulk(t, ElasticsearchBulk{}).Query())
-	if err != nil || len(values) != 1 || !strings.Contains(values.Get("filter_path"), "items.*.status") {
-		t.Errorf("got the query %v, %v, want filter_path with the status of every item", values, err)
-	}
-}
-
 func TestIndexName(t *testing.T) {
 	at := time.Date(2026, 1, 5, 23, 4, 7, 0, time.UTC)
 	for name, want := range map[string]string{
@@ -89,20 +81,6 @@ func TestIndexName(t *testing.T) {
 	}
 }
 
-func FuzzIndexName(f *testing.F) {
-	f.Add("decisions-{yyyy.MM.dd}")
-	f.Add("{HH}{{}")
-	f.Fuzz(func(t *testing.T, text string) {
-		n, err := parseIndexName(text)
-		if err != nil || text == "" {
-			return
-		}
-		if got := string(n.append(nil, received)); checkIndexName(got) != nil || strings.ContainsAny(got, "{\"\\\n") {
-			t.Errorf("%q became the name %q (%v)", text, got, checkIndexName(got))
-		}
-	})
-}
-
 // Results as Elasticsearch 8 and OpenSearch 2 write them, cut down by filter_path.
 const (
 	created      = `{"create":{"status":201}}`
@@ -111,11 +89,9 @@ const (
 	busy         = `{"create":{"status":429,"error":{"type":"es_rejected_execution_exception","reason":"rejected execution of coordinating operation"}}}`
 	blocked      = `{"create":{"status":403,"error":{"type":"cluster_block_exception","reason":"index [decisions] blocked by: [FORBIDDEN/8/index write (api)];"}}}`
 	noIndex      = `{"create":{"status":404,"error":{"type":"index_not_found_exception","reason":"no such index [decisions]"}}}`
-	closed       = `{"create":{"status":400,"error":{"type":"index_closed_exception","reason":"closed"}}}`
 	unavailable  = `{"create":{"status":503,"error":{"type":"unavailable_shards_exception","reason":"[decisions][0] primary shard is not active"}}}`
 	indexed      = `{"index":{"status":200}}`
 	staleIndexed = `{"index":{"status":409,"error":{"type":"version_conflict_engine_exception","reason":"current version [2] is higher"}}}`
-	toStream     = `{"index":{"status":400,"error":{"type":"illegal_argument_exception","reason":"only write ops with an op_type of create are allowed in data streams"}}}`
 )
 
 func answerOf(items ...string) []byte {
@@ -142,16 +118,15 @@ func TestBulkResults(t *testing.T) {
 		"busy":                      {create, []string{created, busy}, sinks.Throttled, nil, []string{"1 of 2", "es_rejected_execution_exception"}},
 		"shards":                    {create, []string{created, unavailable}, sinks.Transient, nil, []string{"unavailable_shards_exception"}},
 		"no status":                 {create, []string{created, `{"create":{}}`}, sinks.Transient, nil, []string{"1 of 2"}},
-		"blocked":                   {create, []string{blocked, blocked}, sinks.Misconfigured, nil, []string{"cluster_block_exception", "whether the index is blocked"}},
+		"blocked":                   {create, []string{blocked, blocked}, sinks.Misconfigured, nil, []string{"cluster_block_exception"}},
+		"a text for the error":      {create, []string{`{"create":{"status":400,"error":"MapperParsingException[failed to parse]"}}`}, sinks.Rejected, []int{0}, []string{"400 MapperParsingException[failed to parse]"}},
 		"no index":                  {create, []string{noIndex}, sinks.Misconfigured, nil, []string{"no such index", "create the index"}},
-		"closed":                    {create, []string{closed}, sinks.Misconfigured, nil, []string{"open the index"}},
-		"index into a stream":       {index, []string{toStream}, sinks.Misconfigured, nil, []string{"set elasticsearchBulk.op to create"}},
 		"rejected before all":       {create, []string{busy, blocked, unavailable, mapping, created}, sinks.Rejected, []int{3}, []string{"4 of 5", "document_parsing_exception"}},
 		"misconfigured before busy": {create, []string{busy, unavailable, blocked, busy}, sinks.Misconfigured, nil, []string{"cluster_block_exception"}},
 		"busy before shards":        {create, []string{unavailable, busy, unavailable}, sinks.Throttled, nil, []string{"es_rejected"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := test.encoding.Judge(200, answerOf(test.results...), many(len(test.results)))
+			err := test.encoding.Judge(200, answerOf(test.results...), many(len(test.results)), sinks.AnswerText)
 			if test.words == nil {
 				if err != nil {
 					t.Errorf("Judge = %v, want nil", err)
@@ -168,7 +143,7 @@ func TestBulkResults(t *testing.T) {
 
 func TestBulkAnswersOfEachItem(t *testing.T) {
 	long := `{"create":{"status":400,"error":{"type":"document_parsing_exception","reason":"` + strings.Repeat("x", 2000) + `"}}}`
-	f := failureOf(t, bulk(t, ElasticsearchBulk{}).Judge(200, answerOf(mapping, created, long, `{"create":{"status":400}}`), many(4)), sinks.Rejected)
+	f := failureOf(t, bulk(t, ElasticsearchBulk{}).Judge(200, answerOf(mapping, created, long, `{"create":{"status":400}}`), many(4), sinks.AnswerText), sinks.Rejected)
 	for i, want := range map[int]sinks.Answer{
 		0: {Status: "400", Text: `document_parsing_exception: [1:6] failed to parse field [a] of type [long]: For input string: "x"`},
 		2: {Status: "400", Text: "document_parsing_exception: " + strings.Repeat("x", 481) + "..."},
@@ -213,7 +188,7 @@ func TestBulkAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := sinks.Batch{Items: make([]sinks.Item, test.items)}
-			err := bulk(t, ElasticsearchBulk{}).Judge(200, []byte(test.answer), b)
+			err := bulk(t, ElasticsearchBulk{}).Judge(200, []byte(test.answer), b, sinks.AnswerText)
 			if test.words == nil && test.kind == 0 {
 				if err != nil {
 					t.Errorf("Judge = %v, want nil", err)

@@ -8,45 +8,39 @@ import (
 )
 
 // Encoding is one way to write a batch as a request body and to read the answer
-// to it. It holds no state: its methods may be called at the same time.
-type Encoding interface {
-	// ContentType is the media type of the body.
-	ContentType() string
-	// Query holds parameters for the query of the URL, in the form "a=b&c=d";
-	// empty when there are none. One that the URL has already stays as it is there.
-	Query() string
-	// TokenScheme is the word before a token in the Authorization header:
-	// "Bearer" for most.
-	TokenScheme() string
-	// MaxAnswer is how many bytes of an answer Judge and Status want to see.
-	MaxAnswer() int
-	// Acceptance is how an answer begins that may say that the batch was taken.
-	Acceptance() Acceptance
-	// AnswerDecides reports whether the body of a 2xx answer may refuse records: then
-	// they are accepted only once Judge has seen the body. Otherwise the status alone
-	// and Content-Type
-	// decide.
-	AnswerDecides() bool
+// to it. It holds no state: its functions may be called at the same time.
+type Encoding struct {
+	ContentType   string     // the media type of the body
+	FilterPath    string     // the query parameter filter_path, unless the URL has one; empty: none
+	TokenScheme   string     // the word before a token in the Authorization header
+	MaxAnswer     int        // how many bytes of an answer Judge and Status want to see
+	Acceptance    Acceptance // how an answer begins that may say that the batch was taken
+	AnswerDecides bool       // the body of a 2xx answer may refuse records: they are accepted once Judge has seen all of it
 
 	// Append appends b to dst and returns the extended buffer. Record bytes are
 	// copied unchanged, or encoded so that they decode unchanged. A batch without
 	// items appends nothing. An error is a *sinks.Failure that names records which
 	// the destination must not get.
-	Append(dst []byte, b sinks.Batch) ([]byte, error)
+	Append func(dst []byte, b sinks.Batch) ([]byte, error)
 
-	// Judge reads the answer to b: one with status 2xx (that Acceptance allows, where AnswerDecides), or with a status that Status calls Rejected.
-	// body is the whole answer where AnswerDecides. Nil means that it
+	// Judge reads the answer to b: one with status 2xx (that Acceptance allows, where AnswerDecides), or with a
+	// status that Status calls Rejected. Nil means that it
 	// refuses no item. Otherwise Judge returns a *sinks.Failure of any kind, with Items and
-	// Each if the answer names items. Quotes in
-	// the failure are printable, bounded and on one line, but may hold anything that was sent, secrets
-	// included.
-	Judge(status int, body []byte, b sinks.Batch) error
+	// Each if the answer names items. Whatever it repeats of the answer has passed quote, which
+	// takes secrets out.
+	Judge func(status int, body []byte, b sinks.Batch, quote Quote) error
 
 	// Status says what a status other than 2xx means in this protocol, and in hint
 	// what to do about it. ok is false when the protocol does not define the
 	// status.
-	Status(status int, body []byte) (kind sinks.Kind, hint string, ok bool)
+	Status func(status int, body []byte) (kind sinks.Kind, hint string, ok bool)
 }
+
+// Quote makes one printable, bounded line of a text.
+type Quote func(text string) string
+
+// maxProse is as much as it takes to quote an answer that only a person reads.
+const maxProse = 64 << 10
 
 // The names of the encodings.
 const (
@@ -97,23 +91,33 @@ func (c *Config) Validate() config.Problems {
 
 // New returns the named encoding. c must have been validated for it.
 func New(encoding string, c Config) (Encoding, error) {
+	e := Encoding{
+		TokenScheme: "Bearer",
+		MaxAnswer:   maxProse,
+		Acceptance:  acceptsPlain,
+		Judge:       func(int, []byte, sinks.Batch, Quote) error { return nil },
+		Status:      func(int, []byte) (sinks.Kind, string, bool) { return 0, "", false },
+	}
+	var err error
 	switch encoding {
 	case ndjsonName:
-		return newNDJSON(), nil
+		e.ContentType, e.Append = "application/x-ndjson", appendLines
 	case jsonArrayName:
-		return newJSONArray(), nil
+		e.ContentType, e.Append = "application/json", appendArray
 	case cloudEventsName:
-		return newCloudEvents(orDefault(c.CloudEvents)), nil
+		newCloudEvents(&e, orDefault(c.CloudEvents))
 	case otlpName:
-		return newOTLP(orDefault(c.OTLP)), nil
+		newOTLP(&e, orDefault(c.OTLP))
 	case splunkHECName:
-		return newSplunkHEC(orDefault(c.SplunkHEC)), nil
+		newSplunkHEC(&e, orDefault(c.SplunkHEC))
 	case elasticsearchBulkName:
-		return newElasticsearchBulk(orDefault(c.ElasticsearchBulk))
+		err = newElasticsearchBulk(&e, orDefault(c.ElasticsearchBulk))
 	case lokiName:
-		return newLoki(orDefault(c.Loki)), nil
+		newLoki(&e, orDefault(c.Loki))
+	default:
+		err = fmt.Errorf("encoding %q is not known", encoding)
 	}
-	return nil, fmt.Errorf("encoding %q is not known", encoding)
+	return e, err
 }
 
 // orDefault is what section points to, or the zero value, which is the defaults.

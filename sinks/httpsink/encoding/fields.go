@@ -1,8 +1,6 @@
 package encoding
 
 import (
-	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -52,21 +50,4 @@ func stringAt(record []byte, path string) (text string, found bool) {
 	}
 	value := rawjson.Get(record, path)
 	return string(value.Text()), value.Kind() == rawjson.String
-}
-
-// fieldPath reports what is neither a field of the normalized form nor a path of
-// names. Wildcards and queries are refused, because they would be taken for names.
-func fieldPath(path string) error {
-	if name, ok := strings.CutPrefix(path, decision.NormalizedPrefix); ok {
-		if !slices.Contains(decision.NormalizedFields(), name) {
-			return errors.New("must be a field of the normalized form, such as " + decision.NormalizedPrefix + "decision")
-		}
-		return nil
-	}
-	for name := range strings.SplitSeq(path, ".") {
-		if name == "" || strings.ContainsAny(name, `*?|#@\!{}[]()`) || plainText(name) != nil {
-			return errors.New("must be field names joined by dots, such as object.kind")
-		}
-	}
-	return nil
 }

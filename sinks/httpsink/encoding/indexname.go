@@ -3,6 +3,7 @@ package encoding
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -10,7 +11,7 @@ import (
 // indexName is the name of an index with parts of a time in it.
 type indexName struct{ parts []indexPart }
 
-// indexPart is literal text or, when layout is set, a time. It may be empty.
+// indexPart is literal text and a time behind it. Either may be empty.
 type indexPart struct {
 	literal string
 	layout  string // for time.Format
@@ -19,10 +20,11 @@ type indexPart struct {
 // maxIndexName is Elasticsearch's own limit, in bytes.
 const maxIndexName = 255
 
-// dateUnits are the parts of a time that may stand in braces.
-var dateUnits = []struct{ written, layout string }{
-	{"yyyy", "2006"}, {"MM", "01"}, {"dd", "02"}, {"HH", "15"},
-}
+// What may stand in braces: parts of a time, and signs between them.
+var (
+	datePattern = regexp.MustCompile(`^[._-]*((yyyy|MM|dd|HH)[._-]*)+$`)
+	dateLayout  = strings.NewReplacer("yyyy", "2006", "MM", "01", "dd", "02", "HH", "15")
+)
 
 // parseIndexName reads a name such as decisions-{yyyy.MM.dd}.
 func parseIndexName(text string) (*indexName, error) {
@@ -30,40 +32,13 @@ func parseIndexName(text string) (*indexName, error) {
 	for rest := text; rest != ""; {
 		literal, after, dated := strings.Cut(rest, "{")
 		date, next, closed := strings.Cut(after, "}")
-		layout := dateLayout(date)
-		if dated && (!closed || layout == "") || strings.Contains(literal, "}") {
+		if dated && (!closed || !datePattern.MatchString(date)) || strings.Contains(literal, "}") {
 			return nil, errors.New("must have time fields in braces, yyyy, MM, dd or HH with . - or _ between them: decisions-{yyyy.MM.dd}")
 		}
-		n.parts = append(n.parts, indexPart{literal: literal}, indexPart{layout: layout})
+		n.parts = append(n.parts, indexPart{literal, dateLayout.Replace(date)})
 		rest = next
 	}
 	return n, checkIndexName(string(n.append(nil, time.Unix(0, 0))))
-}
-
-// dateLayout is the layout for what stands in braces, empty if it is none.
-func dateLayout(date string) string {
-	var layout strings.Builder
-	units := 0
-next:
-	for date != "" {
-		for _, u := range dateUnits {
-			if rest, ok := strings.CutPrefix(date, u.written); ok {
-				layout.WriteString(u.layout)
-				units++
-				date = rest
-				continue next
-			}
-		}
-		if strings.IndexByte(".-_", date[0]) < 0 {
-			return ""
-		}
-		layout.WriteByte(date[0])
-		date = date[1:]
-	}
-	if units == 0 {
-		return ""
-	}
-	return layout.String()
 }
 
 // checkIndexName checks a name by the rules of both products, so that no record
@@ -87,11 +62,7 @@ func checkIndexName(name string) error {
 func (n *indexName) append(dst []byte, t time.Time) []byte {
 	t = t.UTC()
 	for _, p := range n.parts {
-		if p.layout == "" {
-			dst = append(dst, p.literal...)
-		} else {
-			dst = t.AppendFormat(dst, p.layout)
-		}
+		dst = t.AppendFormat(append(dst, p.literal...), p.layout)
 	}
 	return dst
 }

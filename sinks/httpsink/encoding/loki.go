@@ -67,13 +67,14 @@ func (c *Loki) validate() config.Problems {
 //
 // https://grafana.com/docs/loki/latest/reference/loki-http-api/#ingest-logs
 type loki struct {
-	traits
 	open       []byte // {"stream":{ and the static labels
 	queueLabel bool
 }
 
-func newLoki(c Loki) *loki {
-	e := &loki{traits: traits{contentType: "application/json", acceptance: acceptsLoki}, queueLabel: c.QueueLabel}
+func newLoki(to *Encoding, c Loki) {
+	e := &loki{queueLabel: c.QueueLabel}
+	to.ContentType, to.Acceptance = "application/json", acceptsLoki
+	to.Append, to.Judge, to.Status = e.append, judgeLoki, lokiStatus
 	labels := c.Labels
 	if len(labels) == 0 {
 		labels = map[string]string{"service_name": "docket"}
@@ -86,12 +87,10 @@ func newLoki(c Loki) *loki {
 		e.open = rawjson.AppendString(e.open, labels[name])
 		e.open = append(e.open, ',')
 	}
-	return e
 }
 
-// Append implements Encoding. A batch has few sources: Append goes through it
-// once for each.
-func (e *loki) Append(dst []byte, b sinks.Batch) ([]byte, error) {
+// append goes through a batch once for each source: there are few.
+func (e *loki) append(dst []byte, b sinks.Batch) ([]byte, error) {
 	if len(b.Items) == 0 {
 		return dst, nil
 	}
@@ -142,12 +141,8 @@ func appendLine(dst []byte, b *sinks.Batch, i int) []byte {
 	dst = append(dst, `,{"docket_id":"`...)
 	dst = appendID(dst, b, i)
 	dst = append(dst, '"')
-	if it.Producer != "" {
-		dst = appendMember(dst, "docket_producer", it.Producer)
-	}
-	if it.Late != sinks.OnTime {
-		dst = appendMember(dst, "docket_late", string(it.Late))
-	}
+	dst = appendOptional(dst, "docket_producer", it.Producer)
+	dst = appendOptional(dst, "docket_late", string(it.Late))
 	return append(dst, '}', ']')
 }
 
@@ -161,41 +156,22 @@ func lineTime(it *sinks.Item) int64 {
 // an error by its number, but the records are gone.
 const statusBlocked = 260
 
-// Judge implements Encoding. It says more of 260 than that it is no acceptance.
-func (e *loki) Judge(status int, body []byte, _ sinks.Batch) error {
+// judgeLoki says more of 260 than that it is no acceptance.
+func judgeLoki(status int, body []byte, _ sinks.Batch, quote Quote) error {
 	if status != statusBlocked {
 		return nil
 	}
 	err := errors.New("ingestion is blocked until limits_config.block_ingestion_until of Loki has passed")
-	if text := sinks.AnswerText(string(body)); text != "" {
+	if text := quote(string(body)); text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
 	return &sinks.Failure{Kind: sinks.Misconfigured, Err: err}
 }
 
-// Status implements Encoding. A 400 is about single records, such as one that is
-// too old or too long, unless its text names a cause that holds for every
-// record.
-func (e *loki) Status(status int, body []byte) (kind sinks.Kind, hint string, ok bool) {
-	switch {
-	case status == http.StatusUnauthorized && bytes.Contains(body, []byte("no org id")):
-		return sinks.Misconfigured, "Loki requires a tenant: set X-Scope-OrgID in http.headers", true
-	case status != http.StatusBadRequest:
+// lokiStatus has what to do about the 401 of a Loki for several tenants.
+func lokiStatus(status int, body []byte) (kind sinks.Kind, hint string, ok bool) {
+	if status != http.StatusUnauthorized || !bytes.Contains(body, []byte("no org id")) {
 		return 0, "", false
 	}
-	for text, hint := range lokiRefusesAll {
-		if bytes.Contains(body, []byte(text)) {
-			return sinks.Misconfigured, hint, true
-		}
-	}
-	return 0, "", false
-}
-
-// lokiRefusesAll are the texts, by which alone it can be told, of a 400 that every
-// record would get, and what to do.
-var lokiRefusesAll = map[string]string{
-	"allow_structured_metadata":             "set limits_config.allow_structured_metadata in Loki",
-	"missing required labels":               "add those labels to loki.labels",
-	"Error parsing labels":                  "check loki.labels",
-	`Content-Encoding "zstd" not supported`: "set http.compression to gzip",
+	return sinks.Misconfigured, "Loki requires a tenant: set X-Scope-OrgID in http.headers", true
 }

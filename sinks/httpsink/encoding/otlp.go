@@ -37,8 +37,8 @@ type OTLP struct {
 }
 
 func (c *OTLP) validate() config.Problems {
-	p := config.Each("timeFields", c.TimeFields, fieldPath)
-	p = append(p, config.Each("severityFields", c.SeverityFields, fieldPath)...)
+	p := config.Each("timeFields", c.TimeFields, sinks.CheckField)
+	p = append(p, config.Each("severityFields", c.SeverityFields, sinks.CheckField)...)
 	for _, name := range slices.Sorted(maps.Keys(c.Resource)) {
 		if name == "" || plainText(name) != nil || plainText(c.Resource[name]) != nil {
 			p.Addf("resource", "names and values must not be empty or hold control characters: %q", name)
@@ -74,7 +74,6 @@ func (OTLP) FormerKeys() map[string]string {
 // https://github.com/open-telemetry/opentelemetry-proto/blob/v1.9.0/docs/specification.md#otlphttp
 // https://github.com/open-telemetry/opentelemetry-proto/blob/v1.9.0/opentelemetry/proto/logs/v1/logs.proto
 type otlp struct {
-	traits
 	resource       *resource.Resource
 	timeFields     []string
 	severityFields []string
@@ -103,15 +102,13 @@ const maxSeverityText = 32
 
 const otlpType = "application/x-protobuf"
 
-func newOTLP(c OTLP) *otlp {
+func newOTLP(to *Encoding, c OTLP) {
 	attributes := map[string]string{"service.name": "docket"}
 	maps.Copy(attributes, c.Resource)
-	e := &otlp{
-		traits:         traits{contentType: otlpType, maxAnswer: maxOTLPAnswer, acceptance: Acceptance{Statuses: acceptsOK.Statuses, Type: otlpType}, answerDecides: true},
-		resource:       &resource.Resource{},
-		timeFields:     c.TimeFields,
-		severityFields: c.SeverityFields,
-	}
+	e := &otlp{resource: &resource.Resource{}, timeFields: c.TimeFields, severityFields: c.SeverityFields}
+	to.ContentType, to.Acceptance = otlpType, Acceptance{Statuses: acceptsOK.Statuses, Type: otlpType}
+	to.MaxAnswer, to.AnswerDecides = maxOTLPAnswer, true
+	to.Append, to.Judge = e.append, judgeOTLP
 	if len(e.timeFields) == 0 {
 		e.timeFields = defaultTimeFields
 	}
@@ -121,11 +118,9 @@ func newOTLP(c OTLP) *otlp {
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {
 		e.resource.Attributes = append(e.resource.Attributes, textAttribute(name, attributes[name]))
 	}
-	return e
 }
 
-// Append implements Encoding.
-func (e *otlp) Append(dst []byte, b sinks.Batch) ([]byte, error) {
+func (e *otlp) append(dst []byte, b sinks.Batch) ([]byte, error) {
 	if len(b.Items) == 0 {
 		return dst, nil
 	}
@@ -176,8 +171,7 @@ func textValue(text string) *common.AnyValue {
 	return &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: text}}
 }
 
-// Judge implements Encoding.
-func (e *otlp) Judge(status int, body []byte, b sinks.Batch) error {
+func judgeOTLP(status int, body []byte, b sinks.Batch, quote Quote) error {
 	var response collogs.ExportLogsServiceResponse
 	if err := proto.Unmarshal(body, &response); err != nil {
 		return sinks.Failf(sinks.Misconfigured, "the answer is not from an OTLP receiver: %w: http.url must end in /v1/logs", err)
@@ -186,7 +180,7 @@ func (e *otlp) Judge(status int, body []byte, b sinks.Batch) error {
 	if answer.GetRejectedLogRecords() <= 0 {
 		return nil // a message without a number is a warning
 	}
-	message := sinks.AnswerText(answer.GetErrorMessage())
+	message := quote(answer.GetErrorMessage())
 	f := &sinks.Failure{
 		Kind: sinks.Rejected,
 		Said: sinks.Answer{Status: strconv.Itoa(status), Text: message},

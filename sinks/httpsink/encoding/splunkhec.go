@@ -36,7 +36,7 @@ func (c *SplunkHEC) validate() config.Problems {
 	p.Check("host", plainText(c.Host))
 	p.Check("source", plainText(c.Source))
 	p.Check("sourcetype", plainText(c.SourceType))
-	return append(p, config.Each("timeFields", c.TimeFields, fieldPath)...)
+	return append(p, config.Each("timeFields", c.TimeFields, sinks.CheckField)...)
 }
 
 // splunkHEC is the event endpoint of Splunk's HTTP Event Collector
@@ -53,18 +53,15 @@ func (c *SplunkHEC) validate() config.Problems {
 // https://docs.splunk.com/Documentation/Splunk/latest/Data/FormateventsforHTTPEventCollector
 // https://docs.splunk.com/Documentation/Splunk/latest/Data/TroubleshootHTTPEventCollector#Possible_error_codes
 type splunkHEC struct {
-	traits
 	constant   []byte // the members that are the same in every event
 	ownSource  bool   // no source configured: the record's
 	timeFields []string
 }
 
-func newSplunkHEC(c SplunkHEC) *splunkHEC {
-	e := &splunkHEC{
-		traits:     traits{contentType: "application/json", tokenScheme: "Splunk", acceptance: acceptsOK, answerDecides: true},
-		ownSource:  c.Source == "",
-		timeFields: c.TimeFields,
-	}
+func newSplunkHEC(to *Encoding, c SplunkHEC) {
+	e := &splunkHEC{ownSource: c.Source == "", timeFields: c.TimeFields}
+	to.ContentType, to.TokenScheme, to.Acceptance, to.AnswerDecides = "application/json", "Splunk", acceptsOK, true
+	to.Append, to.Judge, to.Status = e.append, judgeHEC, hecStatus
 	if len(e.timeFields) == 0 {
 		e.timeFields = defaultTimeFields
 	}
@@ -78,11 +75,9 @@ func newSplunkHEC(c SplunkHEC) *splunkHEC {
 			e.constant = appendMember(e.constant, m.name, m.value)
 		}
 	}
-	return e
 }
 
-// Append implements Encoding.
-func (e *splunkHEC) Append(dst []byte, b sinks.Batch) ([]byte, error) {
+func (e *splunkHEC) append(dst []byte, b sinks.Batch) ([]byte, error) {
 	for i := range b.Items {
 		it := &b.Items[i]
 		made, ok := timeOf(it.Record, e.timeFields)
@@ -99,12 +94,8 @@ func (e *splunkHEC) Append(dst []byte, b sinks.Batch) ([]byte, error) {
 		dst = appendID(dst, &b, i)
 		dst = append(dst, '"')
 		dst = appendMember(dst, "docket_source", it.Source)
-		if it.Producer != "" {
-			dst = appendMember(dst, "docket_producer", it.Producer)
-		}
-		if it.Late != sinks.OnTime {
-			dst = appendMember(dst, "docket_late", string(it.Late))
-		}
+		dst = appendOptional(dst, "docket_producer", it.Producer)
+		dst = appendOptional(dst, "docket_late", string(it.Late))
 		dst = append(dst, `},"event":`...)
 		dst = append(dst, it.Record...)
 		dst = append(dst, '}', '\n')
@@ -126,10 +117,6 @@ type hecAnswer struct {
 	Text    string `json:"text"`
 	Code    *int   `json:"code"`
 	Invalid *int   `json:"invalid-event-number"` // index of the event that it stopped at
-}
-
-func (a *hecAnswer) String() string {
-	return sinks.AnswerText(fmt.Sprintf("%s (code %d)", a.Text, *a.Code))
 }
 
 // readHEC reports false for what is not an answer of a collector.
@@ -170,9 +157,8 @@ func hecCode(code int) (kind sinks.Kind, hint string, accepted bool) {
 	return sinks.Transient, "", false
 }
 
-// Status implements Encoding. The collector's code decides before the status,
-// because most codes come with status 400.
-func (*splunkHEC) Status(_ int, body []byte) (kind sinks.Kind, hint string, ok bool) {
+// hecStatus goes by the collector's code before the status, because most codes come with status 400.
+func hecStatus(_ int, body []byte) (kind sinks.Kind, hint string, ok bool) {
 	a, ok := readHEC(body)
 	if !ok {
 		return 0, "", false
@@ -184,23 +170,23 @@ func (*splunkHEC) Status(_ int, body []byte) (kind sinks.Kind, hint string, ok b
 	return kind, hint, true
 }
 
-// Judge implements Encoding.
-func (*splunkHEC) Judge(status int, body []byte, b sinks.Batch) error {
+func judgeHEC(status int, body []byte, b sinks.Batch, quote Quote) error {
 	a, ok := readHEC(body)
 	if !ok {
 		return sinks.Failf(sinks.Misconfigured,
-			"the answer is not from an event collector: %q: http.url must end in /services/collector/event", sinks.AnswerText(string(body)))
+			"the answer is not from an event collector: %q: http.url must end in /services/collector/event", quote(string(body)))
 	}
 	kind, hint, accepted := hecCode(*a.Code)
 	if accepted {
 		return nil
 	}
-	f := &sinks.Failure{Kind: kind, Err: fmt.Errorf("the event collector answered %s", a.String())}
+	said := quote(fmt.Sprintf("%s (code %d)", a.Text, *a.Code))
+	f := &sinks.Failure{Kind: kind, Err: fmt.Errorf("the event collector answered %s", said)}
 	if hint != "" {
 		f.Err = fmt.Errorf("%w: %s", f.Err, hint)
 	}
 	if kind == sinks.Rejected {
-		f.Said = sinks.Answer{Status: strconv.Itoa(status), Text: a.String()}
+		f.Said = sinks.Answer{Status: strconv.Itoa(status), Text: said}
 		if a.Invalid != nil && *a.Invalid >= 0 && *a.Invalid < len(b.Items) {
 			f.Items, f.Each = []int{*a.Invalid}, []sinks.Answer{f.Said}
 		}

@@ -65,7 +65,7 @@ func TestHECCodes(t *testing.T) {
 		t.Run(fmt.Sprint(test.code, " ", test.text), func(t *testing.T) {
 			answer := fmt.Appendf(nil, `{"text":%q,"code":%d}`, test.text, test.code)
 			if test.status == 200 {
-				if err := e.Judge(200, answer, many(3)); err != nil {
+				if err := e.Judge(200, answer, many(3), sinks.AnswerText); err != nil {
 					t.Errorf("Judge = %v, want nil", err)
 				}
 			}
@@ -83,7 +83,7 @@ func TestHECCodes(t *testing.T) {
 				t.Errorf("got the hint %q, want one for what an operator must do", hint)
 			}
 			// The same code under a status of success, as proxies and imitations send it.
-			f := failureOf(t, e.Judge(200, answer, many(3)), kind, test.text, fmt.Sprint("code ", test.code), hint)
+			f := failureOf(t, e.Judge(200, answer, many(3), sinks.AnswerText), kind, test.text, fmt.Sprint("code ", test.code), hint)
 			if f.Items != nil {
 				t.Errorf("got the items %v, want none", f.Items)
 			}
@@ -104,7 +104,7 @@ func TestHECNamesTheItem(t *testing.T) {
 		"none":     {`{"text":"Invalid data format","code":6}`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := failureOf(t, e.Judge(400, []byte(test.answer), many(3)), sinks.Rejected)
+			f := failureOf(t, e.Judge(400, []byte(test.answer), many(3), sinks.AnswerText), sinks.Rejected)
 			if !slices.Equal(f.Items, test.want) {
 				t.Errorf("got the items %v, want %v", f.Items, test.want)
 			}
@@ -120,12 +120,12 @@ func TestHECNamesTheItem(t *testing.T) {
 
 func TestHECAnswersOfOthers(t *testing.T) {
 	e := mustNew(t, splunkHECName, Config{})
-	failureOf(t, e.Judge(200, []byte(`{"text":"HEC is healthy","code":17}`), many(1)), sinks.Misconfigured, "/services/collector/event")
+	failureOf(t, e.Judge(200, []byte(`{"text":"HEC is healthy","code":17}`), many(1), sinks.AnswerText), sinks.Misconfigured, "/services/collector/event")
 	for name, answer := range map[string]string{
 		"none": "", "text": "OK", "page": "<html>", "another object": `{"status":"ok"}`, "text for a code": `{"code":"0"}`, "torn": `{"text":"Success","code":`, "code 0 of another": `{"msg":"ok","code":0}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			failureOf(t, e.Judge(200, []byte(answer), many(1)), sinks.Misconfigured, "/services/collector/event")
+			failureOf(t, e.Judge(200, []byte(answer), many(1), sinks.AnswerText), sinks.Misconfigured, "/services/collector/event")
 			if kind, _, ok := e.Status(400, []byte(answer)); ok {
 				t.Errorf("Status = %s, want none", kind)
 			}
@@ -133,18 +133,11 @@ func TestHECAnswersOfOthers(t *testing.T) {
 	}
 }
 
-func FuzzHECAnswer(f *testing.F) {
-	f.Add(200, []byte(`{"text":"Success","code":0}`))
-	f.Add(400, []byte(`{"text":"Invalid data format","code":6,"invalid-event-number":1}`))
-	e := mustNew(f, splunkHECName, Config{})
-	f.Fuzz(func(t *testing.T, status int, answer []byte) { checkJudge(t, e, status, answer) })
-}
-
 // checkJudge checks what must hold of every verdict, whatever was answered.
 func checkJudge(t *testing.T, e Encoding, status int, answer []byte) {
 	b := many(3)
 	e.Status(status, answer)
-	err := e.Judge(status, answer, b)
+	err := e.Judge(status, answer, b, sinks.AnswerText)
 	if err == nil {
 		return
 	}

@@ -25,6 +25,14 @@ func appendMember(dst []byte, name, value string) []byte {
 	return rawjson.AppendString(dst, value)
 }
 
+// appendOptional is appendMember of a value that is not empty.
+func appendOptional(dst []byte, name, value string) []byte {
+	if value == "" {
+		return dst
+	}
+	return appendMember(dst, name, value)
+}
+
 // plainText is the check of an option that goes into every request.
 func plainText(s string) error {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
