@@ -3,7 +3,6 @@ package kubernetes
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,8 +45,7 @@ func (l logLine) isDecision() bool {
 
 // TestLogs follows the logs of Gatekeeper while kubectl is denied one object after the
 // other and audits find violations, and kills docket meanwhile. Every decision that is
-// in a log is in the export exactly once; and where Gatekeeper has left decisions out
-// of its log, which it does when there are many, the record about the audit says so.
+// in a log is in the export exactly once.
 func TestLogs(t *testing.T) {
 	const few, many = 20, 300
 	c, g := startAudited(t, few, kubetest.GatekeeperOptions{AuditSeconds: 2, MaxAuditResults: 3})
@@ -58,8 +56,6 @@ func TestLogs(t *testing.T) {
 - name: audit-log
   tail: {path: %q, format: gatekeeperDenies}`, g.Webhook.Log, g.Audit.Log))
 	d.Start(configuration)
-	agrees := func(r auditRun) bool { return r.Reason == "CountsAgree" && r.Violations >= few }
-	awaitRun(t, d, 0, "a run whose decisions are all in the log", agrees)
 
 	answers := make(chan string)
 	go func() {
@@ -82,17 +78,12 @@ func TestLogs(t *testing.T) {
 	if denied != many {
 		t.Errorf("kubectl was denied %d objects, want %d", denied, many)
 	}
-	if _, err := c.Try(configMaps("shop", "more", many), "create", "-f", "-"); err != nil {
-		t.Fatal(err)
-	}
-	awaitRun(t, d, len(auditRuns(t, d)), "a run of which the log has not all", func(r auditRun) bool { return r.Reason == "LinesLost" })
 	g.Webhook.Stop()
 	g.Audit.Stop()
 
-	webhook, audit := readLog(t, g.Webhook.Log), readLog(t, g.Audit.Log)
 	var written []string
 	logged := 0
-	for _, line := range slices.Concat(webhook, audit) {
+	for _, line := range slices.Concat(readLog(t, g.Webhook.Log), readLog(t, g.Audit.Log)) {
 		if line.isDecision() {
 			written = append(written, line.text)
 		}
@@ -100,16 +91,12 @@ func TestLogs(t *testing.T) {
 			logged++
 		}
 	}
-	runs := auditedRuns(t, audit)
-	awaitDelivered(d, len(written)+len(runs))
+	awaitDelivered(d, len(written))
 	d.Stop()
-	lines := exported(t, d)
-	came := slices.DeleteFunc(slices.Clone(lines), isAuditRun)
-	n := count(written, came)
+	n := count(written, exported(t, d))
 	n.check(t)
 	t.Logf("summary: decisions in the logs of Gatekeeper: %s; docket killed %d times", n, kills)
 	t.Logf("summary: kubectl was denied %d objects; Gatekeeper logged %d of these denials", denied, logged)
-	checkLoggedRuns(t, runs, slices.DeleteFunc(lines, func(line string) bool { return !isAuditRun(line) }))
 }
 
 // auditedRuns returns, by id, what the log says about the audits that are finished in
@@ -137,49 +124,5 @@ func auditedRuns(t *testing.T, log []logLine) map[string]auditRun {
 		}
 		runs[line.AuditID] = r
 	}
-	for id, r := range finished {
-		finished[id] = r.judged(id)
-	}
 	return finished
-}
-
-// judged is the run with what docket has to make of its counts. Of one without
-// violations the log cannot say whether it has failed.
-func (r auditRun) judged(id string) auditRun {
-	r.EventType, r.ID = "docket.audit.run", id
-	switch {
-	case r.Violations == 0 && (r.Reported == nil || *r.Reported == 0):
-		r.Reason = "NoRecords"
-	case r.Reported != nil && *r.Reported == r.Violations:
-		r.Reason, r.Complete = "CountsAgree", true
-	default:
-		r.Reason = "LinesLost"
-	}
-	return r
-}
-
-// checkLoggedRuns compares docket's records about audits with what the log says.
-func checkLoggedRuns(t *testing.T, want map[string]auditRun, records []string) {
-	t.Helper()
-	told := make(map[string]int)
-	short := 0
-	for _, record := range records {
-		var got auditRun
-		decode(t, record, &got)
-		told[got.ID]++
-		got.Previous = nil // seen to with the disk export
-		if w := want[got.ID]; !reflect.DeepEqual(got, w) {
-			text, _ := json.Marshal(w)
-			t.Errorf("docket says %s, want %s", record, text)
-		}
-		if got.Reason == "LinesLost" {
-			short++
-		}
-	}
-	for id := range want {
-		if told[id] != 1 {
-			t.Errorf("%d records say what became of the run %s, want 1", told[id], id)
-		}
-	}
-	t.Logf("summary: %d audits in the log, %d of them with lines left out by Gatekeeper, each flagged", len(want), short)
 }
