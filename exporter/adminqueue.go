@@ -111,6 +111,26 @@ func readAhead(directory string, q *queue.Queue) func(ctx context.Context, from 
 	}
 }
 
+// maxVisited is how many records at the end of the queue a source is shown at its start, with
+// those of other sources among them: twice as many as an endpoint knows again.
+const maxVisited = 1 << 17
+
+// visitStored shows a source the records that it has stored, among the last of the queue.
+func (e *Exporter) visitStored(ctx context.Context, source string, visit func(producer string, record []byte)) error {
+	done, err := e.beginReading(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	last := e.queue.LastSeq()
+	return readAhead(e.config().Queue.Directory, e.queue)(ctx, last+1-min(last, maxVisited), func(r queue.Record) bool {
+		if r.Source == source {
+			visit(r.Producer, r.Data)
+		}
+		return r.Seq < last
+	})
+}
+
 // describeQueue answers with the document of docket queue ls.
 func (e *Exporter) describeQueue(w http.ResponseWriter, r *http.Request, o *inspect.Queue) error {
 	c, err := o.Contents(r.Context())

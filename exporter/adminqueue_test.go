@@ -92,3 +92,16 @@ func TestPrivateRequests(t *testing.T) {
 		}
 	}
 }
+
+// A source is shown what it has stored itself, in order.
+func TestWhatASourceHasStored(t *testing.T) {
+	e := letterExporter(t)
+	storeRecords(t, e, 1, 3)
+	for source, want := range map[string]string{"webhook": `p {"n":1};p {"n":2};p {"n":3};`, "other": ""} {
+		var got strings.Builder
+		err := e.visitStored(t.Context(), source, func(producer string, record []byte) { fmt.Fprintf(&got, "%s %s;", producer, record) })
+		if got.String() != want || err != nil {
+			t.Errorf("%s: got %q, %v, want %q", source, got.String(), err, want)
+		}
+	}
+}

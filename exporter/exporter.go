@@ -169,6 +169,9 @@ func (e *Exporter) newSource(cfg *Config, s SourceConfig) (*sourceRunner, error)
 		Name: s.Name, MaxRecordBytes: limit, Log: e.log.With("source", s.Name),
 		StateDir: disk.At(cfg.Queue.Directory).Join("sources", s.Name),
 		Memory:   e.memory,
+		Stored: func(ctx context.Context, visit func(producer string, record []byte)) error {
+			return e.visitStored(ctx, s.Name, visit)
+		},
 
 		MaxConnections: cfg.connections(descriptors.Limit())[slices.IndexFunc(cfg.Sources, func(o SourceConfig) bool { return o.Name == s.Name })],
 	}

@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 
@@ -54,6 +55,9 @@ type Env struct {
 	// how far it has read. It is the source's alone, lies beside the queue, and is
 	// made by the source when it has something to keep (package statefile).
 	StateDir StateDir
+	// Stored calls visit for the records at the end of the queue that the source has stored, the
+	// oldest first, with the names of their producers. visit must keep neither. nil: there are none.
+	Stored func(ctx context.Context, visit func(producer string, record []byte)) error
 	// Redaction is what the source takes out of its records; nil: nothing.
 	Redaction Redaction
 	// MaxConnections is what the limit of open files leaves of Accepts; 0: all of it.

@@ -5,25 +5,22 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/exporter"
-	"github.com/docket-export/docket/sources/watch"
 )
 
 const (
-	// pollEvery is how often the file is read where nothing reports its changes: a link to
-	// another directory, a network file system. What could not be finished is tried again
-	// as often.
-	pollEvery = 10 * time.Second
-	// calm is how long a changed file must stay as it is: an editor writes it in pieces.
-	calm = 250 * time.Millisecond
+	// lookEvery is how often the file is read. A changed file must be the same twice in a row:
+	// an editor writes it in pieces.
+	lookEvery = 250 * time.Millisecond
 	// maxUnrest bounds the wait for a file that changes all the time.
 	maxUnrest = 5 * time.Second
+	// retryEvery is how often what could not be finished is tried again.
+	retryEvery = 10 * time.Second
 	// maxProblems is how many lines of problems /status and the log show.
 	maxProblems = 20
 )
@@ -42,6 +39,7 @@ type reloader struct {
 	text       []byte // that was looked at last; nil: it could not be read
 	failed     string // why that is not in force; empty: it is
 	unfinished bool   // a part of it is not in force yet
+	tried      time.Time
 	note       string // what was said of that
 }
 
@@ -55,16 +53,27 @@ func (r *reloader) run(ctx context.Context, hangups <-chan struct{}) {
 		r.sayNothingToReload(ctx, hangups, r.file+" is not a regular file and cannot be read again")
 		return
 	}
-	w := watch.New(pollEvery, r.log)
-	defer w.Close()
-	dir, base := filepath.Split(r.file)
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	var before []byte         // the text at the last look
+	var unrestSince time.Time // zero: the text is the one that was looked at
 	for {
-		// A directory that is missing is watched once it is there: the poll comes here again.
-		_ = w.AddWrites(filepath.Clean(dir), func(name string) bool { return name == base })
 		select {
-		case <-w.C():
-			if text, err := r.settled(ctx, w.C()); ctx.Err() == nil {
+		case <-tick.C:
+			text, err := command.ReadConfigAgain(r.file)
+			isCalm := bytes.Equal(text, before)
+			before = text
+			switch {
+			case err == nil && bytes.Equal(text, r.text):
+				unrestSince = time.Time{}
+				if r.unfinished && time.Since(r.tried) >= retryEvery {
+					r.look(text, nil)
+				}
+			case isCalm || !unrestSince.IsZero() && time.Since(unrestSince) >= maxUnrest:
+				unrestSince = time.Time{}
 				r.look(text, err)
+			case unrestSince.IsZero():
+				unrestSince = time.Now()
 			}
 		case <-hangups:
 			text, err := command.ReadConfigAgain(r.file)
@@ -97,27 +106,6 @@ func (r *reloader) isInForce(text []byte) bool {
 	return r.failed == "" && !r.unfinished && bytes.Equal(text, r.text)
 }
 
-// settled returns the text of the file, once it does not change any more.
-func (r *reloader) settled(ctx context.Context, changes <-chan struct{}) (text []byte, err error) {
-	text, err = command.ReadConfigAgain(r.file)
-	for deadline := time.Now().Add(maxUnrest); !bytes.Equal(text, r.text) && time.Now().Before(deadline); {
-		select {
-		case <-time.After(calm):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-		select {
-		case <-changes:
-		default:
-		}
-		before := text
-		if text, err = command.ReadConfigAgain(r.file); bytes.Equal(text, before) {
-			break
-		}
-	}
-	return text, err
-}
-
 // look makes text, which the file has now, the configuration in force, unless it was looked
 // at before. err is why the file could not be read.
 func (r *reloader) look(text []byte, err error) {
@@ -133,6 +121,7 @@ func (r *reloader) look(text []byte, err error) {
 		r.fail(err)
 		return
 	}
+	r.tried = time.Now()
 	waiting, err := r.apply(cfg)
 	if errors.Is(err, exporter.ErrStopping) {
 		return // which is no mistake in the file: the next start reads it

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/cli/builtin"
+	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/internal/testlog"
 )
@@ -68,11 +69,11 @@ func TestSomethingElseInPlaceOfTheFile(t *testing.T) {
 		}, "is larger than 4Mi"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &reloader{file: filepath.Join(t.TempDir(), "docket.yaml"), text: []byte("good")}
-			if err := tt.plant(r.file); err != nil {
+			file := filepath.Join(t.TempDir(), "docket.yaml")
+			if err := tt.plant(file); err != nil {
 				t.Fatal(err)
 			}
-			text, err := r.settled(t.Context(), nil)
+			text, err := command.ReadConfigAgain(file)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %d bytes, %v; want %q", len(text), err, tt.want)
 			}
@@ -92,7 +93,7 @@ func TestPipeIsReadOnce(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		hangups, ended := make(chan struct{}), make(chan struct{})
 		go func() { r.run(ctx, hangups); close(ended) }()
-		time.Sleep(3 * pollEvery)
+		time.Sleep(3 * retryEvery)
 		hangups <- struct{}{}
 		stop()
 		<-ended

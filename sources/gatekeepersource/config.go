@@ -70,7 +70,7 @@ func (c *Config) New(env sources.Env) sources.Source {
 	own := *c
 	own.Path = filepath.Clean(own.Path)
 	return &source{
-		config: own, env: env, pieceBytes: runs.PieceBytes, stopWait: stopWait,
+		config: own, env: env, pieceBytes: runs.PieceBytes, stopWait: stopWait, poll: poll, restFor: restFor,
 		failures: failures.New(env.Log, ""),
 	}
 }

@@ -48,8 +48,11 @@ type world struct {
 	pieceBytes int
 	// stopWait is how long a stop may take; 0: as ever.
 	stopWait time.Duration
-	cancel   func()       // begins to stop the source
-	end      func() error // and waits for its end; nil while none runs
+	// restFor is how long an abandoned run is at rest.
+	restFor   time.Duration
+	redaction sources.Redaction
+	cancel    func()       // begins to stop the source
+	end       func() error // and waits for its end; nil while none runs
 }
 
 // few is by how much fewer of something a short test has.
@@ -99,7 +102,8 @@ func (w *world) start() {
 		w.t.Fatalf("configuration: %v", p)
 	}
 	log := slog.New(slog.NewTextHandler(&w.log, nil))
-	w.source = w.config.New(sources.Env{Name: "gk", MaxRecordBytes: maxRecord, StateDir: disk.At(w.state), Log: log})
+	w.source = w.config.New(sources.Env{Name: "gk", MaxRecordBytes: maxRecord, StateDir: disk.At(w.state), Redaction: w.redaction, Log: log})
+	w.source.(*source).poll, w.source.(*source).restFor = poll/200, w.restFor
 	if w.pieceBytes > 0 {
 		w.source.(*source).pieceBytes = w.pieceBytes
 	}

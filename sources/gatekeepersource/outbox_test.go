@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/docket-export/docket/sources/gatekeepersource/runs"
 	"github.com/docket-export/docket/sources/sourcetest"
@@ -73,61 +72,5 @@ func TestPieces(t *testing.T) {
 				t.Errorf("%d lines were sent again that the queue had taken", w.intake.Known())
 			}
 		})
-	}
-}
-
-// What is sent of changes is the same, however it is cut in pieces.
-func TestPiecesOfChanges(t *testing.T) {
-	t.Parallel()
-	var want []sourcetest.Line
-	for _, size := range []int{runs.PieceBytes, 1, 500} {
-		w := newWorld(t)
-		w.config.Delta = true
-		w.pieceBytes = size
-		for n, violations := range []int{5, 9, 2} {
-			w.put(fileOf(runAt(n))+".log", text(auditLines(runAt(n), violations)))
-			w.start()
-			w.awaitRuns(n + 1)
-			w.awaitIdle()
-			w.stop()
-		}
-		got := w.intake.Lines()
-		for i := range got {
-			got[i].Producer = "" // it has the inode
-		}
-		if want == nil {
-			want = got
-		}
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("pieces of %d: got %v, want %v", size, got, want)
-		}
-	}
-}
-
-// A stop while pieces are in the air ends in the time that it has, leaves no goroutine
-// behind (TestMain), and the next process sends the rest under the same numbers.
-func TestStopWithPiecesInTheAir(t *testing.T) {
-	t.Parallel()
-	const violations = 200
-	w := newWorld(t)
-	w.pieceBytes, w.stopWait = 1, time.Second/10
-	want := auditLines(runAt(0), violations)
-	w.intake.FillAfter(20)
-	w.put(fileOf(runAt(0))+".log", text(want))
-	w.start()
-	w.awaitLines(20)
-	w.stop()
-	if stored := len(w.intake.Lines()); stored != 20 {
-		t.Fatalf("got %d lines stored, want the 20 that the queue had room for", stored)
-	}
-	w.newIntake()
-	w.pieceBytes = 1000
-	w.start()
-	w.awaitRuns(1)
-	w.awaitIdle()
-	w.stop()
-	wantOnce(t, w.intake.Lines(), map[string][]string{runAt(0): want})
-	if w.intake.Known() != 0 {
-		t.Errorf("%d lines were sent again that the queue had taken", w.intake.Known())
 	}
 }

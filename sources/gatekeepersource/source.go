@@ -9,16 +9,14 @@
 // # The life of a file
 //
 // Gatekeeper keeps few files and deletes the oldest whether it was read or not, so the
-// scanner takes hold of each as soon as it sees it, and waits for nothing. A file that
-// is being written (".txt", ".open") is held open, which neither locks nor changes it,
-// and not read. Once it is finished it gets a second name below the state directory, a
-// hard link; where that cannot be made, or the source redacts, it stays open. The reader takes what is finished,
-// the oldest first, sends it piece by piece, each while the next is read and parsed,
-// waits until all is durable, and lets go of it.
+// scanner claims each finished file as soon as it sees it, and waits for nothing. The file
+// gets a second name below the state directory: a hard link, or a copy where no link can be
+// made. Where the source redacts, it is held open instead. A file that is being written
+// (".txt", ".open") is left alone. The reader takes the claims, the oldest first, sends each
+// piece by piece, waits until all is durable, and lets go of it.
 //
-// A run that was begun and not finished is abandoned if there is a newer one and nobody
-// holds its lock; only of such a file is the lock ever tested, as Gatekeeper waits for
-// that of its newest.
+// A run that was begun and not finished is abandoned if there is a newer one, and nothing was
+// written to it for minutes.
 //
 // # Exactly once
 //
@@ -48,6 +46,15 @@ import (
 // stays claimed.
 const stopWait = 3 * time.Second
 
+const (
+	// poll is how often docket looks for files. A finished file stays for minutes, unless
+	// maxAuditResults is 0.
+	poll = time.Second
+	// restFor is how long a run that a newer one supersedes must be at rest to count as
+	// abandoned: longer than an audit pauses between two violations.
+	restFor = 3 * time.Minute
+)
+
 // source reads the files below one path.
 type source struct {
 	config   Config
@@ -55,10 +62,9 @@ type source struct {
 	failures *failures.List
 	gaps     inventory.Gaps
 	audits   sources.AuditLog
-	// pieceBytes and stopWait are the constants, but in tests: what is sent does not
-	// depend on the one, and what a stop does not on the other, unless it is cut off.
-	pieceBytes int
-	stopWait   time.Duration
+	// As the constants, but in tests: what is sent does not depend on pieceBytes.
+	pieceBytes              int
+	stopWait, poll, restFor time.Duration
 }
 
 // Connections is 0: nobody connects to a file.
@@ -86,6 +92,7 @@ func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error
 	files, err := inventory.Open(inventory.Options{
 		Path: s.config.Path, DeleteAfterRead: s.config.DeleteAfterRead, StateDir: s.env.StateDir,
 		HoldOpen: s.env.Redaction != nil, // it would lie below the queue's directory as it came
+		Poll:     s.poll, RestFor: s.restFor,
 		Failures: s.failures, Gaps: &s.gaps, Log: s.env.Log,
 	})
 	if err != nil {

@@ -2,11 +2,11 @@ package gatekeepersource
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docket-export/docket/decision"
 )
@@ -132,41 +132,6 @@ func TestOldestFirst(t *testing.T) {
 	wantTexts(t, got, want)
 }
 
-// A run that is being written is neither locked nor read; it is read once it is finished.
-func TestLiveRunIsLeftAlone(t *testing.T) {
-	w := newWorld(t)
-	w.start()
-	d := &driver{t: t, dir: filepath.Join(w.path, "audit-channel"), maxResults: 3}
-	write, end := d.begin(runAt(0))
-	w.eventually("file held open", func() bool { return w.openFiles(".txt") == 2 }) // once by its writer
-	write(violationLine(runAt(0), 0))
-	if got := len(w.texts()); got != 0 {
-		t.Errorf("got %d lines of a live run, want 0", got)
-	}
-	write(violationLine(runAt(0), 1))
-	end()
-	if r := w.awaitRuns(1)[0]; !r.Complete || r.Violations != 2 {
-		t.Errorf("got %+v, want a complete run with 2 violations", r)
-	}
-	wantTexts(t, w.texts()[:4], auditLines(runAt(0), 2))
-}
-
-// openFiles is how often this process has a file below the path open whose name ends so.
-func (w *world) openFiles(suffix string) int {
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	n := 0
-	for _, e := range entries {
-		target, err := os.Readlink("/proc/self/fd/" + e.Name())
-		if err == nil && strings.HasPrefix(target, w.path) && strings.HasSuffix(strings.TrimSuffix(target, " (deleted)"), suffix) {
-			n++
-		}
-	}
-	return n
-}
-
 // An abandoned run is read up to its last whole line once there is a newer one.
 func TestAbandonedRun(t *testing.T) {
 	t.Parallel()
@@ -202,35 +167,40 @@ func TestAbandonedRun(t *testing.T) {
 	}
 }
 
-// A run that was ended is whole, although it has yet to be renamed: Gatekeeper gives the
-// lock up first.
-func TestEndedRunIsNotAbandoned(t *testing.T) {
+// A run that is being written is neither locked nor read, however new others are; it is read
+// once it is finished.
+func TestLiveRunIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.put(fileOf(runAt(0))+".txt", text(auditLines(runAt(0), 1)))
-	w.start()
-	d := &driver{t: t, dir: filepath.Join(w.path, "audit-channel"), maxResults: 3}
-	_, end := d.begin(runAt(1))
-	defer end()
-	if r := w.awaitRuns(1)[0]; r.ID != runAt(0) || !r.Complete {
-		t.Errorf("got %+v, want the older run complete", r)
-	}
-}
-
-// A run whose writer still holds its lock is not abandoned, however old it is.
-func TestLockedRunIsNotAbandoned(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
+	w.restFor = time.Hour
 	w.start()
 	d := &driver{t: t, dir: filepath.Join(w.path, "audit-channel"), maxResults: 9}
 	write, end := d.begin(runAt(0))
+	w.awaitSeen(fileOf(runAt(0)) + ".txt")
 	w.put(fileOf(runAt(1))+".log", text(auditLines(runAt(1), 1)))
 	if r := w.awaitRuns(1)[0]; r.ID != runAt(1) {
 		t.Errorf("got the run %s, want the newer one, as the older is written", r.ID)
 	}
 	write(violationLine(runAt(0), 0))
 	end()
-	if r := w.awaitRuns(2)[1]; r.ID != runAt(0) || !r.Complete {
+	if r := w.awaitRuns(2)[1]; r.ID != runAt(0) || !r.Complete || r.Violations != 1 {
 		t.Errorf("got %+v, want the older run complete", r)
+	}
+}
+
+// A run that was ended is whole, although Gatekeeper has died before it renamed it.
+func TestEndedRunIsNotAbandoned(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.put(fileOf(runAt(0))+".txt", text(auditLines(runAt(0), 1)))
+	w.put(fileOf(runAt(1))+".txt", text(auditLines(runAt(1), 1))+startLine(runAt(1))[:9]) // and another went on
+	w.put(fileOf(runAt(2))+".log", text(auditLines(runAt(2), 1)))
+	w.start()
+	got := w.awaitRuns(3)
+	if r := got[0]; r.ID != runAt(0) || !r.Complete {
+		t.Errorf("got %+v, want the oldest run complete", r)
+	}
+	if r := got[1]; r.ID != runAt(1) || r.Complete || r.Reason != decision.Damaged || !strings.Contains(r.Detail, "9 bytes") {
+		t.Errorf("got %+v, want a damaged run", r)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/decision"
-	"github.com/docket-export/docket/sources/sourcetest"
 )
 
 // What was seen last before a stop, and could only be held open, is known to be lost
@@ -30,32 +29,6 @@ func TestSeenAtTheStop(t *testing.T) {
 	if r := w.awaitRuns(2)[1]; r.ID != runAt(1) || r.Reason != decision.Vanished {
 		t.Errorf("got %+v, want the run that was seen at the stop reported as vanished", r)
 	}
-}
-
-// A stop ends although the queue is full, in the time it has, and nothing is lost.
-func TestStopWhileTheQueueIsFull(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.stopWait = time.Second / 10
-	files := map[string][]string{}
-	w.intake.Fill()
-	for n := range 3 {
-		files[runAt(n)] = auditLines(runAt(n), 5)
-		w.put(fileOf(runAt(n))+".log", text(files[runAt(n)]))
-	}
-	w.start()
-	w.eventually("claims", func() bool { return countFiles(w, "claims") == 3 })
-	w.stop()
-	w.remove("audit-channel")
-	next := sourcetest.New()
-	next.Restore(w.intake.Lines())
-	t.Cleanup(next.Close)
-	w.intake = next
-	w.start()
-	w.awaitRuns(3)
-	w.awaitIdle()
-	w.stop()
-	wantOnce(t, w.intake.Lines(), files)
 }
 
 // The exporter calls Run again while the queue fails: a gap counts once.

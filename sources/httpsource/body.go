@@ -28,11 +28,36 @@ const (
 const maxBody = 1 << 30
 
 // How long a client may take over a body: bodyWait for each, and at least minRate bytes
-// a second beyond that. The time that docket takes itself does not count.
+// a second beyond that. The time that docket takes itself does not count. Others may wait
+// for the place of the body: bodyWait is shorter than they do.
 const (
-	bodyWait = 30 * time.Second
+	bodyWait = 3 * time.Second
 	minRate  = fairconn.MinRate
 )
+
+// What the bodies of a source may have in memory at a time, however many are sent: a
+// body needs a place before it is read, and one of the few large ones before more than a
+// chunk of it is in memory. The others wait.
+const (
+	maxSmall = 32
+	maxLarge = 4
+)
+
+// places bounds the bodies that are in memory. Those who wait take turns.
+type places chan struct{}
+
+// enter waits for a place for the body that comes on c. The error is the cause of ctx.
+func (p places) enter(ctx context.Context, c *fairconn.Conn) error {
+	defer c.Work()() // it waits for docket meanwhile
+	select {
+	case p <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (p places) leave() { <-p }
 
 var errBusy = fmt.Errorf("too many bodies at once, waited %v for a place: send the body again", placeWait)
 
@@ -53,28 +78,27 @@ type body struct {
 	server   *server
 	ctx      context.Context // of the request
 	conn     *fairconn.Conn
-	peer     string // see package identity
+	peer     peerKey
 	wire     *wire
 	unpacked io.Reader
 	gzip     *gzip.Reader // nil: the body is not packed
 	read     int64        // of unpacked
 	events   int
-	unfit    int    // of events: those that are no records
-	held     int64  // of read, what may still be in memory
-	isSmall  bool   // it has a place
-	isLarge  bool   // it has one of those for large ones, too
-	noPlace  error  // why it got none
-	through  uint64 // once this number is durable, the events submitted so far are
+	unfit    int     // of events: those that are no records
+	held     int64   // of read, what may still be in memory
+	isLarge  bool    // it has a place for large ones, too
+	noPlace  error   // why it got none
+	last     outcome // of the events that were put so far
+	left     *batch  // the committer still has it; nil: it has none
 }
 
 // openBody waits for a place and returns the body of r as its Content-Encoding has it.
 func (s *server) openBody(w http.ResponseWriter, r *http.Request) (*body, error) {
-	b := &body{server: s, ctx: r.Context(), conn: fairconn.Of(r), peer: identityOf(r), wire: &wire{r: r.Body, control: http.NewResponseController(w), bodyWait: s.bodyWait}}
+	b := &body{server: s, ctx: r.Context(), conn: fairconn.Of(r), peer: peerKeyOf(identityOf(r)), wire: &wire{r: r.Body, control: http.NewResponseController(w), bodyWait: s.bodyWait}}
 	b.unpacked = b.wire
 	if err := b.place(s.small); err != nil {
 		return nil, err
 	}
-	b.isSmall = true
 	if err := b.unpack(r.Header.Get("Content-Encoding")); err != nil {
 		b.close()
 		return nil, err
@@ -99,42 +123,30 @@ func (b *body) unpack(encoding string) error {
 	return nil
 }
 
-// close gives back what b was lent.
+// close gives back what b was lent, once the committer has nothing of it any more.
 func (b *body) close() {
-	b.release()
-	if b.isSmall {
-		b.server.small.leave(b.conn)
-	}
 	if b.gzip != nil {
 		b.server.gzips.Put(b.gzip)
 	}
-}
-
-// leave hands the places of b to a batch that the committer still has.
-func (b *body) leave(left *batch) {
-	isSmall, isLarge := b.isSmall, b.isLarge
-	b.isSmall, b.isLarge = false, false
+	if b.left == nil {
+		b.leave()
+		return
+	}
 	b.server.left.Go(func() {
-		<-left.done // it always comes
-		if isLarge {
-			b.server.large.leave(b.conn)
-		}
-		if isSmall {
-			b.server.small.leave(b.conn)
-		}
+		<-b.left.done // it always comes
+		b.leave()
 	})
 }
 
-// release tells that nothing of what was read is in memory any more.
-func (b *body) release() {
+func (b *body) leave() {
 	if b.isLarge {
-		b.server.large.leave(b.conn)
+		b.server.large.leave()
 	}
-	b.held, b.isLarge = 0, false
+	b.server.small.leave()
 }
 
 // place waits for one of p.
-func (b *body) place(p *places) error {
+func (b *body) place(p places) error {
 	ctx, cancel := context.WithTimeoutCause(b.ctx, placeWait, errBusy)
 	defer cancel()
 	b.noPlace = p.enter(ctx, b.conn)
@@ -195,7 +207,7 @@ func (b *body) explain(err error) error {
 	}
 	switch wireErr := b.wire.err; {
 	case b.conn.IsEvicted():
-		return refuse(http.StatusRequestTimeout, "the body came too slowly, and others waited for its place")
+		return refuse(http.StatusRequestTimeout, "the body came too slowly, and others waited to connect")
 	case errors.Is(wireErr, os.ErrDeadlineExceeded):
 		return refuse(http.StatusRequestTimeout, "the body came too slowly: less than %d bytes a second after %v", minRate, b.wire.bodyWait)
 	case wireErr != nil && !errors.Is(wireErr, io.EOF):

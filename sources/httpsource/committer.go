@@ -2,202 +2,225 @@ package httpsource
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/feed"
-	"github.com/docket-export/docket/sources/known"
 )
 
-// maxGroup bounds the batches that share a sync, and so what stays in memory when those
-// who brought them no longer wait.
-const maxGroup = 16
+// maxStreams bounds the sessions that are open for peers with nothing under way.
+const maxStreams = 64
 
 var (
 	errStopping  = errors.New("docket is stopping: send the body again")
-	errNotKnown  = errors.New("docket cannot write its log of known events: send the body again")
 	errTakenOver = errors.New("another source of this name has taken over")
 )
 
-// committer brings batches into the queue, all under the numbers of one producer, and
-// each event once; package known explains how. Everything but put and wait belongs to
-// the goroutine that calls run.
+// committer brings batches into the queue, each event once. The events of a peer are the
+// numbered lines of one producer. Which events are known is in memory alone: at the start
+// it is learned again from the records that the queue still has. Everything but put and
+// wait belongs to the goroutine that calls run.
 type committer struct {
 	in    sources.Intake
 	env   sources.Env
+	keep  Protocol
 	evict context.CancelCauseFunc // ends whoever runs the committer
-	// knownErr is told why the log of known events takes nothing, nil when it does.
-	knownErr func(error)
 
-	known    *known.Log
-	session  sources.Session
-	progress *progress
-	inbox    chan *batch
-	ended    chan struct{} // closed when no batch is taken any more
+	ids     ids
+	streams map[peerKey]*stream
+	inbox   chan *batch
+	ended   chan struct{} // closed when no batch is taken any more
 }
 
-// open takes up the numbers of the source where they ended. It blocks while another
-// source of the name is still at work.
-func (c *committer) open(ctx context.Context) error {
-	// Only the intake knows where that is, and whom it tells has said already which
-	// number comes next: hence a session for asking alone.
-	session, acked, err := c.in.Open(ctx, c.opening(1, func() {}))
+// stream is the events of one peer on their way.
+type stream struct {
+	session  sources.Session
+	next     uint64
+	progress *progress
+}
+
+func newCommitter(in sources.Intake, env sources.Env, p Protocol, evict context.CancelCauseFunc) *committer {
+	return &committer{
+		in: in, env: env, keep: p, evict: evict,
+		streams: make(map[peerKey]*stream), inbox: make(chan *batch), ended: make(chan struct{}),
+	}
+}
+
+// producer is the name of what a peer sends.
+func (c *committer) producer(peer peerKey) string {
+	if peer == (peerKey{}) {
+		return feed.Producer(c.env.Name, "events")
+	}
+	return feed.Producer(c.env.Name, "events", hex.EncodeToString(peer[:]))
+}
+
+// learn takes up which events the queue has. An event whose identity is redacted is not
+// known again.
+func (c *committer) learn(ctx context.Context) error {
+	if c.env.Stored == nil {
+		return nil
+	}
+	anyone := c.producer(peerKey{})
+	var scratch []byte
+	return c.env.Stored(ctx, func(producer string, record []byte) {
+		var peer peerKey
+		of, isPeer := strings.CutPrefix(producer, anyone+"/")
+		if n, err := hex.Decode(peer[:], []byte(of[:min(len(of), 2*len(peer))])); isPeer && (err != nil || n != len(peer)) || !isPeer && producer != anyone {
+			return
+		}
+		scratch = c.keep.Identity(scratch[:0], record)
+		if i := idOf(peer, scratch); i != (id{}) {
+			c.ids.add(i, 0)
+			c.ids.trim(func(peerKey) uint64 { return 0 })
+		}
+	})
+}
+
+// open opens the session of a peer where its numbers ended.
+func (c *committer) open(ctx context.Context, peer peerKey) (*stream, error) {
+	for key, s := range c.streams {
+		if len(c.streams) >= maxStreams && s.progress.durable() == s.next-1 {
+			s.session.Close()
+			delete(c.streams, key)
+		}
+	}
+	s := &stream{progress: new(progress)}
+	opening := func(next uint64, evict func()) sources.Opening {
+		return sources.Opening{
+			Source: c.env.Name, Producer: c.producer(peer), Next: next, Evict: evict,
+			Settled: func(r sources.Receipt) { s.progress.advance(r.Through) },
+		}
+	}
+	// Only the intake knows where they ended, and whom it tells has said already which number
+	// comes next: hence a session for asking alone.
+	session, acked, err := c.in.Open(ctx, opening(1, func() {}))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	session.Close()
-	c.inbox, c.ended = make(chan *batch), make(chan struct{})
-	l, skipped, err := known.Open(c.env.StateDir)
-	if err != nil {
-		return err
+	s.next = acked + 1
+	s.progress.advance(acked)
+	if s.session, acked, err = c.in.Open(ctx, opening(s.next, func() { c.evict(errTakenOver) })); err != nil {
+		return nil, err
 	}
-	if skipped > 0 {
-		c.env.Log.Warn("part of the log of known events is damaged: events that are sent again may be stored twice", "bytes", skipped)
+	if acked >= s.next { // it would take what comes for what it has
+		s.session.Close()
+		return nil, fmt.Errorf("the queue has %d events of this source that are unknown: another source uses its name", acked-s.next+1)
 	}
-	next, err := l.Restore(acked)
-	if err != nil {
-		return err
-	}
-	c.known, c.progress = l, newProgress(next-1)
-	if err := c.begin(ctx); err != nil {
-		l.Close()
-		return err
-	}
-	return nil
-}
-
-func (c *committer) opening(next uint64, evict func()) sources.Opening {
-	return sources.Opening{
-		Source: c.env.Name, Producer: feed.Producer(c.env.Name, "events"), Next: next,
-		Evict:   evict,
-		Settled: func(r sources.Receipt) { c.progress.advance(r.Through) },
-	}
-}
-
-// begin opens the session that the next events go to.
-func (c *committer) begin(ctx context.Context) error {
-	next := c.known.Next()
-	session, acked, err := c.in.Open(ctx, c.opening(next, func() { c.evict(errTakenOver) }))
-	if err != nil {
-		return err
-	}
-	if acked >= next { // it would take what comes for what it has
-		session.Close()
-		return fmt.Errorf("the queue has %d events of this source, %d of them unknown: another source uses its name", acked, acked-next+1)
-	}
-	c.session = session
-	return nil
+	c.streams[peer] = s
+	return s, nil
 }
 
 // run takes batches until stop is closed, and then settles what it has submitted. An
 // error means that ctx is done or the exporter is stopping.
 func (c *committer) run(ctx context.Context, stop <-chan struct{}) error {
-	defer c.known.Close()
-	defer c.session.Close()
+	defer func() {
+		for _, s := range c.streams {
+			s.session.Close()
+		}
+	}()
 	defer close(c.ended)
 	for {
 		select {
 		case b := <-c.inbox:
-			if err := c.commit(ctx, c.gather(b)); err != nil {
+			if err := c.commit(ctx, b); err != nil {
 				return err
 			}
-		case <-c.progress.moved:
-			c.mark()
 		case <-stop:
-			err := c.session.Settle(ctx)
-			c.mark()
-			return err
+			for _, s := range c.streams {
+				if err := s.session.Settle(ctx); err != nil {
+					return err
+				}
+			}
+			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// gather returns b and the batches that wait behind it.
-func (c *committer) gather(b *batch) []*batch {
-	group := []*batch{b}
-	for len(group) < maxGroup {
-		select {
-		case b := <-c.inbox:
-			group = append(group, b)
-		default:
-			return group
-		}
+// commit puts the events of a batch on their way to the disk, and tells who waits. An error
+// is that of run.
+func (c *committer) commit(ctx context.Context, b *batch) error {
+	s, err := c.streams[b.peer], error(nil)
+	if s == nil {
+		s, err = c.open(ctx, b.peer)
 	}
-	return group
-}
-
-// mark has the log of known events say that everything is durable, if it is.
-func (c *committer) mark() {
-	c.known.Settled(c.progress.durable())
-	if c.progress.durable() == c.known.Next()-1 {
-		c.known.Mark()
+	var through uint64
+	if err == nil {
+		through = c.number(b, s)
+		err = b.submit(ctx, s.session)
 	}
-}
-
-// commit puts the events of a group on their way to the disk, and tells those who wait.
-// An error is that of run.
-func (c *committer) commit(ctx context.Context, group []*batch) error {
-	c.known.Settled(c.progress.durable())
-	first := c.known.Next()
-	for _, b := range group {
-		b.number(c.known)
+	if err != nil {
+		b.done <- outcome{err: errStopping}
+		return err
 	}
-	if !c.writeDown() {
-		c.known.Cut(first)
-		finish(group, errNotKnown)
-		return nil
-	}
-	for i, b := range group {
-		if err := b.submit(ctx, c.session); err != nil {
-			finish(group[i:], errStopping)
-			return err
-		}
-		b.finish(nil)
-	}
+	b.done <- outcome{s, through, nil}
 	return nil
 }
 
-// writeDown makes durable which events are known, and reports whether it has.
-func (c *committer) writeDown() bool {
-	err := c.known.Sync()
-	c.knownErr(err)
-	return err == nil
-}
-
-func finish(group []*batch, err error) {
-	for _, b := range group {
-		b.finish(err)
+// number gives the events their numbers, and drops those that have one already. Once through is
+// durable, every event of the batch is.
+func (c *committer) number(b *batch, s *stream) (through uint64) {
+	lines, events, start := b.lines[:0], b.events[:0], 0
+	for _, e := range b.events {
+		number, isKnown := c.ids.numbers[e.id]
+		if isKnown {
+			b.duplicates++
+		} else {
+			number = s.next
+			s.next++
+			lines = append(lines, b.lines[start:e.end]...) // which moves it to the left, if at all
+			events = append(events, e)
+			if e.id != (id{}) {
+				c.ids.add(e.id, number)
+			}
+		}
+		through = max(through, number)
+		start = e.end
 	}
+	b.lines, b.events = lines, events
+	if n := uint64(len(b.tooLarge)); n > 0 {
+		s.next += n
+		through = s.next - 1
+	}
+	c.ids.trim(func(peer peerKey) uint64 {
+		if s := c.streams[peer]; s != nil {
+			return s.progress.durable()
+		}
+		return 1<<64 - 1 // what its session had is durable
+	})
+	return through
 }
 
-// put hands b over and returns once its events are on their way to the disk: they are
-// durable when through is, which wait waits for. On an error not all of them are. b is
-// the caller's again unless the committer still has it, because ctx was done: then it is
-// once done has something.
-func (c *committer) put(ctx context.Context, b *batch) (through uint64, has bool, err error) {
+// put hands b over and returns once its events are on their way to the disk: they are durable
+// when what wait waits for is. On an error not all of them are. The committer still has b if
+// has is true, because ctx was done: then b is free once done has something.
+func (c *committer) put(ctx context.Context, b *batch) (o outcome, has bool, err error) {
 	select {
 	case c.inbox <- b:
 	case <-ctx.Done():
-		return 0, false, context.Cause(ctx)
+		return o, false, context.Cause(ctx)
 	case <-c.ended:
-		return 0, false, errStopping
+		return o, false, errStopping
 	}
 	select {
 	case o := <-b.done: // it always comes, but perhaps late
-		return o.through, false, o.err
+		return o, false, o.err
 	case <-ctx.Done():
-		return 0, true, context.Cause(ctx)
+		return o, true, context.Cause(ctx)
 	}
 }
 
-// wait waits until every event up to through is durable.
-func (c *committer) wait(ctx context.Context, through uint64) error {
-	for {
-		changed := c.progress.changed()
-		if c.progress.durable() >= through {
-			return nil
+// wait waits until everything that was put is durable.
+func (c *committer) wait(ctx context.Context, o outcome) error {
+	for o.stream != nil {
+		changed := o.stream.progress.changed()
+		if o.stream.progress.durable() >= o.through {
+			break
 		}
 		select {
 		case <-changed:
@@ -205,10 +228,11 @@ func (c *committer) wait(ctx context.Context, through uint64) error {
 			return context.Cause(ctx)
 		case <-c.ended:
 			// What was settled in time counts.
-			if c.progress.durable() >= through {
+			if o.stream.progress.durable() >= o.through {
 				return nil
 			}
 			return errStopping
 		}
 	}
+	return nil
 }

@@ -27,7 +27,6 @@ type failures struct {
 
 	mu       sync.Mutex
 	tokenErr string    // the token cannot be read; guarded by mu
-	knownErr string    // the log of known events takes nothing; guarded by mu
 	last     incident  // guarded by mu
 	logged   incident  // the last that was logged; guarded by mu
 	omitted  int       // refusals since then; guarded by mu
@@ -43,23 +42,16 @@ type incident struct {
 }
 
 // token notes whether the token can be read.
-func (t *failures) token(err error) { t.note(&t.tokenErr, err, "the token can be read again") }
-
-// known notes whether the log of known events takes any.
-func (t *failures) known(err error) {
-	t.note(&t.knownErr, err, "docket can write the log of known events again")
-}
-
-func (t *failures) note(text *string, err error, over string) {
+func (t *failures) token(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	was := *text
+	was := t.tokenErr
 	switch {
 	case err == nil && was != "":
-		*text = ""
-		t.log.Info(over)
+		t.tokenErr = ""
+		t.log.Info("the token can be read again")
 	case err != nil && was != err.Error():
-		*text = err.Error()
+		t.tokenErr = err.Error()
 		t.log.Error("events are refused; their clients keep them", "error", err)
 	}
 }
@@ -110,8 +102,6 @@ func (t *failures) text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case t.knownErr != "":
-		return t.knownErr + ": docket answers 503 until it can write the log again"
 	case t.tokenErr != "":
 		return t.tokenErr + ": docket answers 503 until it can read the token"
 	case time.Since(t.last.at) < failureLasts:

@@ -16,7 +16,6 @@ import (
 	"github.com/docket-export/docket/internal/fairconn"
 	"github.com/docket-export/docket/internal/ownhost"
 	"github.com/docket-export/docket/sources/identity"
-	"github.com/docket-export/docket/sources/known"
 )
 
 const (
@@ -30,7 +29,7 @@ const (
 	answerWait = 5 * time.Second
 	// maxEvents bounds the events of an upload: of more, not all would be recognised when
 	// the upload comes again.
-	maxEvents = known.Window
+	maxEvents = maxIDs
 	// maxUnfit bounds the events of an upload that are no records, each of which is kept
 	// with the refused lines. An engine sends none.
 	maxUnfit = 100
@@ -160,14 +159,11 @@ func (s *server) receive(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer body.close()
-	chunk := s.chunks.Get().(*[chunkBytes]byte)
-	defer s.chunks.Put(chunk)
-	cut := newCutter(body, s.protocol.Member, s.limit, chunk[:])
+	cut := newCutter(body, s.protocol.Member, s.limit, make([]byte, chunkBytes))
 	for isLast := false; !isLast; {
 		b, end := s.fill(body, cut)
 		isLast = errors.Is(end, io.EOF)
 		if end != nil && !isLast {
-			s.keep(b)
 			return body.explain(end)
 		}
 		if err := s.put(body, b, isLast); err != nil {
@@ -184,51 +180,34 @@ func (s *server) put(body *body, b *batch, isLast bool) error {
 	ctx, cancel := context.WithTimeoutCause(body.ctx, s.commitWait, errLate)
 	defer cancel()
 	if !b.isEmpty() {
-		through, has, err := s.committer.put(ctx, b)
+		o, has, err := s.committer.put(ctx, b)
 		if has {
-			body.leave(b)
+			body.left = b
 		}
 		if err != nil {
 			return err
 		}
-		body.through = max(body.through, through)
+		o.through = max(o.through, body.last.through)
+		body.last = o
 	}
-	s.keep(b)
-	body.release()
+	body.held = 0
 	if !isLast {
 		return nil
 	}
-	return s.committer.wait(ctx, body.through)
+	return s.committer.wait(ctx, body.last)
 }
 
 // fill returns a batch that is full, or has the last events of the body: then there is
 // an error, that of the cutter.
 func (s *server) fill(body *body, cut *cutter) (b *batch, err error) {
-	b = s.batches.Get().(*batch)
-	b.reset(body.peer)
+	b = newBatch(body.peer)
 	for err == nil && !b.isFull() {
-		if body.isLarge && !b.isLarge() {
-			small := b
-			b = s.largeBatches.Get().(*batch)
-			b.reset(body.peer)
-			small.copyTo(b)
-			s.keep(small)
-		}
 		var isRecord bool
 		if isRecord, err = b.addNext(cut, &s.protocol); err == nil {
 			err = body.count(isRecord)
 		}
 	}
 	return b, err
-}
-
-// keep puts b aside for another body.
-func (s *server) keep(b *batch) {
-	if b.isLarge() {
-		s.largeBatches.Put(b)
-	} else {
-		s.batches.Put(b)
-	}
 }
 
 // answer tells the client what became of its request.

@@ -17,7 +17,6 @@ import (
 
 	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/decision/rawjson"
-	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/testleak"
 	"github.com/docket-export/docket/internal/testlog"
 	"github.com/docket-export/docket/sources"
@@ -58,16 +57,14 @@ type running struct {
 
 // options are what a test may change before a source runs.
 type options struct {
-	dir      string // of its state
 	config   Config
 	protocol Protocol
 }
 
 // start runs a source with in until the test ends.
-func start(t *testing.T, in sources.Intake, change ...func(*options)) *running {
+func start(t *testing.T, in *sourcetest.Intake, change ...func(*options)) *running {
 	t.Helper()
 	o := options{
-		dir:      t.TempDir(),
 		config:   Config{Address: "127.0.0.1:0", MaxConnections: DefaultConnections},
 		protocol: testProtocol,
 	}
@@ -75,7 +72,7 @@ func start(t *testing.T, in sources.Intake, change ...func(*options)) *running {
 		f(&o)
 	}
 	r := &running{t: t, log: new(testlog.Buffer), ended: make(chan error, 1)}
-	env := sources.Env{Name: "test", MaxRecordBytes: testLimit, StateDir: disk.At(o.dir), Log: slog.New(slog.NewTextHandler(r.log, nil))}
+	env := sources.Env{Name: "test", MaxRecordBytes: testLimit, Stored: in.Stored, Log: slog.New(slog.NewTextHandler(r.log, nil))}
 	r.source = New(o.config, o.protocol, env)
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(context.Background())

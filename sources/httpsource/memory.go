@@ -1,7 +1,5 @@
 package httpsource
 
-import "github.com/docket-export/docket/sources/known"
-
 // Bounds of what each thing takes, for MemoryBytes.
 const (
 	connBytes  = 20 << 10 // an idle connection, its goroutine and the buffers of net/http
@@ -9,7 +7,7 @@ const (
 	gzipBytes  = 48 << 10
 	eventBytes = 40 // of a batch.event
 	smallBytes = chunkBytes + 2*chunkBytes + gzipBytes + maxBatchEvents*eventBytes + maxBatchTooLarge*prefixBytes
-	knownBytes = 96 // an id that is known, in window and map
+	knownBytes = 112 // an id that is known, in list and map
 )
 
 // MemoryBytes is what a source with this configuration takes at most, whatever its
@@ -23,5 +21,5 @@ func (c Config) MemoryBytes(maxRecordBytes int) int64 {
 	// A batch that grows for its last event is there twice for a moment, and a member of
 	// a body beside its events may be as large as one.
 	large := int64(2*(maxBatchBytes+chunkBytes) + 3*maxRecordBytes)
-	return int64(c.MaxConnections)*conn + maxSmall*smallBytes + maxLarge*large + knownBytes*known.Window
+	return int64(c.MaxConnections)*conn + maxSmall*smallBytes + maxLarge*large + knownBytes*maxIDs
 }

@@ -2,17 +2,12 @@ package httpsource
 
 import "sync"
 
-// progress is how far the events of a source are durable. Safe for concurrent use.
+// progress is how far the events of a peer are durable. The zero value is ready to use. Safe for
+// concurrent use.
 type progress struct {
-	moved chan struct{} // something has become durable; for the committer
-
 	mu      sync.Mutex
 	through uint64        // every event up to this number is durable; guarded by mu
 	waiting chan struct{} // closed when through grows; nil when nobody waits; guarded by mu
-}
-
-func newProgress(through uint64) *progress {
-	return &progress{moved: make(chan struct{}, 1), through: through}
 }
 
 // advance notes that events up to a number are durable. It does not block.
@@ -26,10 +21,6 @@ func (p *progress) advance(through uint64) {
 	if p.waiting != nil {
 		close(p.waiting)
 		p.waiting = nil
-	}
-	select {
-	case p.moved <- struct{}{}:
-	default:
 	}
 }
 

@@ -54,12 +54,10 @@ type server struct {
 	conns      *connections
 	handlers   sync.WaitGroup
 	table      *fairconn.Table
-	small      *places
-	large      *places
+	small      places
+	large      places
 	left       sync.WaitGroup // those who wait for batches that nobody else does
-
-	gzips, chunks         sync.Pool
-	batches, largeBatches sync.Pool // a batch is large only in the hands of a large body
+	gzips      sync.Pool
 }
 
 func (s *Source) newServer(ln secured, c *committer) *server {
@@ -67,15 +65,11 @@ func (s *Source) newServer(ln secured, c *committer) *server {
 		protocol: s.protocol, limit: s.env.MaxRecordBytes, token: s.config.BearerTokenFile,
 		commitWait: commitWait, stopWait: stopWait, bodyWait: bodyWait, answerWait: answerWait, freeBytes: freeBytes,
 		failures: &s.failures, committer: c, listener: ln,
-		conns:   newConnections(),
-		table:   newTable(s.config.MaxConnections, ln.tls == nil, s.env.Log),
-		small:   newPlaces(maxSmall),
-		large:   newPlaces(maxLarge),
-		gzips:   sync.Pool{New: func() any { return new(gzip.Reader) }},
-		chunks:  sync.Pool{New: func() any { return new([chunkBytes]byte) }},
-		batches: sync.Pool{New: func() any { return new(batch) }},
-
-		largeBatches: sync.Pool{New: func() any { return newLargeBatch() }},
+		conns: newConnections(),
+		table: newTable(s.config.MaxConnections, ln.tls == nil, s.env.Log),
+		small: make(places, maxSmall),
+		large: make(places, maxLarge),
+		gzips: sync.Pool{New: func() any { return new(gzip.Reader) }},
 	}
 }
 

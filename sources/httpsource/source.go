@@ -6,13 +6,13 @@
 //	source.go       a source, and how it listens
 //	server.go       one Run of it, and the order of a stop
 //	connections.go  who is connected, and how many may be
-//	places.go       how many bodies may be in memory
-//	memory.go       what that adds up to
+//	memory.go       how much memory that takes
 //	handler.go      from a request to its answer
 //	body.go         a body unpacked, within bounds
 //	cutter.go       a body cut into events
 //	batch.go        events on their way
 //	committer.go    batches brought into the queue, each event once
+//	ids.go          which events are known
 //	progress.go     what is durable
 //	failures.go     what is wrong, for /status and the log
 //
@@ -35,7 +35,6 @@ import (
 	"sync/atomic"
 
 	"github.com/docket-export/docket/sources"
-	"github.com/docket-export/docket/sources/known"
 )
 
 // Source is a server of one protocol.
@@ -67,9 +66,6 @@ func New(c Config, p Protocol, env sources.Env) *Source {
 	return s
 }
 
-// CheckState implements sources.Stateful.
-func (s *Source) CheckState() error { return known.Check(s.env.StateDir) }
-
 // Run serves clients; see sources.Source. A stop takes at most stopWait + settleWait and
 // a moment.
 func (s *Source) Run(ctx context.Context, in sources.Intake, ready func()) error {
@@ -81,9 +77,9 @@ func (s *Source) Run(ctx context.Context, in sources.Intake, ready func()) error
 	// It outlives ctx, for what is under way then.
 	hard, cutOff := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cutOff(nil)
-	c := &committer{in: in, env: s.env, evict: cutOff, knownErr: s.failures.known}
-	if err := c.open(ctx); err != nil {
-		return err
+	c := newCommitter(in, s.env, s.protocol, cutOff)
+	if err := c.learn(ctx); err != nil {
+		return fmt.Errorf("read which events the queue has: %w", err)
 	}
 	server := s.newServer(ln, c)
 	s.server.Store(server)

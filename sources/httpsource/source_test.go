@@ -245,10 +245,10 @@ func TestTakenOver(t *testing.T) {
 	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
-	dir := t.TempDir()
-	first := start(t, in, func(o *options) { o.dir = dir })
+	first := start(t, in)
 	first.mustPost(eventsOf("a"))
-	second := start(t, in, func(o *options) { o.dir = dir })
+	second := start(t, in)
+	second.mustPost(eventsOf("a", "b"))
 	select {
 	case err := <-first.ended:
 		if err == nil {
@@ -258,7 +258,6 @@ func TestTakenOver(t *testing.T) {
 	case <-time.After(await.Left(t)):
 		t.Fatal("the first goes on")
 	}
-	second.mustPost(eventsOf("a", "b"))
 	checkIDs(t, in.Lines(), "a", "b")
 }
 

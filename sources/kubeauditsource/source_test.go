@@ -19,7 +19,6 @@ import (
 
 	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/config"
-	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/testleak"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/httpsource"
@@ -41,12 +40,12 @@ type running struct {
 	ended  chan error
 }
 
-// start runs a source that keeps its state in dir.
-func start(t *testing.T, in sources.Intake, dir string, preset Preset) *running {
+// start runs a source.
+func start(t *testing.T, in *sourcetest.Intake, preset Preset) *running {
 	t.Helper()
 	c := Definition.NewConfig().(*Config)
 	c.Address, c.Preset = "127.0.0.1:0", preset
-	env := sources.Env{Name: "apiserver", MaxRecordBytes: testLimit, StateDir: disk.At(dir), Log: slog.New(slog.DiscardHandler)}
+	env := sources.Env{Name: "apiserver", MaxRecordBytes: testLimit, Stored: in.Stored, Log: slog.New(slog.DiscardHandler)}
 	r := &running{t: t, source: c.New(env).(*httpsource.Source), ended: make(chan error, 1)}
 	r.client = &http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: await.Left(t)}
 	var ctx context.Context
@@ -161,7 +160,7 @@ func readTestdata(t testing.TB, name ...string) string {
 func TestSample(t *testing.T) {
 	in := sourcetest.New()
 	defer in.Close()
-	r := start(t, in, t.TempDir(), All)
+	r := start(t, in, All)
 	sample := readTestdata(t, "samples", "kube-audit", "000.body")
 	want := strings.Split(strings.TrimSpace(readTestdata(t, "records", "kubernetes-audit.ndjson")), "\n")
 	r.mustPost(sample)
@@ -175,7 +174,7 @@ func TestSample(t *testing.T) {
 func TestEveryPath(t *testing.T) {
 	in := sourcetest.New()
 	defer in.Close()
-	r := start(t, in, t.TempDir(), All)
+	r := start(t, in, All)
 	for i, path := range []string{"/audit", "/", "", "/audit/", "/k8s/events?timeout=30s", "/status"} {
 		if got := r.send(http.MethodPost, path, listOf(short(fmt.Sprint(i)))); got != http.StatusOK {
 			t.Errorf("%q: got the status %d, want 200", path, got)
@@ -193,7 +192,7 @@ func TestEveryPath(t *testing.T) {
 func TestPresetOnTheWay(t *testing.T) {
 	in := sourcetest.New()
 	defer in.Close()
-	r := start(t, in, t.TempDir(), AdmissionDecisions)
+	r := start(t, in, AdmissionDecisions)
 	r.mustPost(readTestdata(t, "samples", "kube-audit", "000.body"))
 	check(t, in)
 	denied := eventOf("create", allowed, failure("403", "Forbidden", "admission webhook \"validation.gatekeeper.sh\" denied the request: [a] <b>"))
@@ -208,9 +207,8 @@ func TestPresetOnTheWay(t *testing.T) {
 // An event is stored once however it comes again, and whatever has restarted meanwhile.
 func TestOnceOverRestarts(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
 	before := sourcetest.New()
-	r := start(t, before, dir, All)
+	r := start(t, before, All)
 	a, b, c := short("a"), short("b"), short("c")
 	started := strings.Replace(a, "ResponseComplete", "ResponseStarted", 1)
 	r.mustPost(listOf(a, b))
@@ -238,7 +236,7 @@ func TestOnceOverRestarts(t *testing.T) {
 	after := sourcetest.New()
 	defer after.Close()
 	after.Restore(before.Lines())
-	again := start(t, after, dir, All)
+	again := start(t, after, All)
 	again.mustPost(listOf(a, c, b, started))
 	check(t, after, a, b, started, c)
 	awaitKnown(t, after, 3)
@@ -248,7 +246,7 @@ func TestOnceOverRestarts(t *testing.T) {
 func TestAuditIDOfAClient(t *testing.T) {
 	in := sourcetest.New()
 	defer in.Close()
-	r := start(t, in, t.TempDir(), All)
+	r := start(t, in, All)
 	harmless := eventOf("get", allowed, `{"metadata":{},"code":200}`)
 	denied := strings.Replace(eventOf("create", allowed, failure("403", "Forbidden", "admission webhook \"a\" denied the request")), "07.120000Z", "09.340000Z", 1)
 	r.mustPost(listOf(harmless))
@@ -290,7 +288,7 @@ func TestShapesOfLists(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := sourcetest.New()
 			defer in.Close()
-			r := start(t, in, t.TempDir(), All)
+			r := start(t, in, All)
 			if got := r.post(test.body); got != test.code {
 				t.Errorf("got the status %d, want %d", got, test.code)
 			}
@@ -303,7 +301,7 @@ func TestShapesOfLists(t *testing.T) {
 func TestHugeEvent(t *testing.T) {
 	in := sourcetest.New()
 	defer in.Close()
-	r := start(t, in, t.TempDir(), All)
+	r := start(t, in, All)
 	a, b := short("a"), short("b")
 	huge := `{"auditID":"huge","stage":"ResponseComplete","requestObject":{"data":"` + strings.Repeat("x", 1<<20) + `"}}`
 	r.mustPost(listOf(a, huge, b))
@@ -322,7 +320,7 @@ func TestHugeEvent(t *testing.T) {
 func TestQueueFull(t *testing.T) {
 	in := sourcetest.New()
 	defer in.Close()
-	r := start(t, in, t.TempDir(), All)
+	r := start(t, in, All)
 	in.Fill()
 	if got := r.post(listOf(short("a"))); got != http.StatusServiceUnavailable {
 		t.Errorf("got the status %d while the queue is full, want 503", got)
@@ -339,7 +337,7 @@ func TestCutAnywhere(t *testing.T) {
 	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
-	r := start(t, in, t.TempDir(), All)
+	r := start(t, in, All)
 	sample := strings.TrimRight(readTestdata(t, "samples", "kube-audit", "000.body"), "\n")
 	for n := range sample {
 		if got := r.post(sample[:n]); got != http.StatusBadRequest {
@@ -361,7 +359,7 @@ func TestCutAnywhere(t *testing.T) {
 func TestFlippedBits(t *testing.T) {
 	in := sourcetest.New()
 	defer in.Close()
-	r := start(t, in, t.TempDir(), AdmissionDecisions)
+	r := start(t, in, AdmissionDecisions)
 	seed := rand.Uint64()
 	if testing.Short() {
 		seed = 1 // the gate decides nothing by chance

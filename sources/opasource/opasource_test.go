@@ -16,7 +16,6 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/docket-export/docket/config"
-	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/testcert"
 	"github.com/docket-export/docket/internal/testleak"
 	"github.com/docket-export/docket/sources"
@@ -58,14 +57,14 @@ func TestValidate(t *testing.T) {
 }
 
 // start runs the source until the test ends and returns where it listens.
-func start(t *testing.T, in sources.Intake, change ...func(*Config)) (address string, source *httpsource.Source) {
+func start(t *testing.T, in *sourcetest.Intake, change ...func(*Config)) (address string, source *httpsource.Source) {
 	t.Helper()
 	c := Definition.NewConfig().(*Config)
 	c.Address = "127.0.0.1:0"
 	for _, f := range change {
 		f(c)
 	}
-	env := sources.Env{Name: "opa", MaxRecordBytes: 1 << 20, StateDir: disk.At(t.TempDir()), Log: slog.New(slog.DiscardHandler)}
+	env := sources.Env{Name: "opa", MaxRecordBytes: 1 << 20, Stored: in.Stored, Log: slog.New(slog.DiscardHandler)}
 	source = c.New(env).(*httpsource.Source)
 	ctx, stop := context.WithCancel(context.Background())
 	ready, ended := make(chan struct{}), make(chan error, 1)

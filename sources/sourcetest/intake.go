@@ -69,6 +69,16 @@ func (in *Intake) Restore(lines []Line) {
 	}
 }
 
+// Stored is sources.Env.Stored of a source whose intake this is.
+func (in *Intake) Stored(_ context.Context, visit func(producer string, record []byte)) error {
+	for _, l := range in.Lines() {
+		if l.Refused == "" {
+			visit(l.Producer, []byte(l.Text))
+		}
+	}
+	return nil
+}
+
 // Hold stops settling until Release.
 func (in *Intake) Hold() {
 	in.mu.Lock()

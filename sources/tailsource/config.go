@@ -60,5 +60,5 @@ func checkPath(path string) error {
 
 // New makes the source. It opens nothing before Run.
 func (c *Config) New(env sources.Env) sources.Source {
-	return &source{config: *c, env: env, grace: grace}
+	return &source{config: *c, env: env, grace: grace, poll: poll}
 }

@@ -10,13 +10,11 @@
 //	read.go      one file after the other, from a position to its end
 //	send.go      records on their way to the queue, and the position behind them
 //	state.go     what is known after a restart
-//	recall.go    lines in pieces read again, where the state has not their text
 //	report.go    what /status says
 //
 // # Two goroutines
 //
-// The follower looks at the path whenever something has changed there, and opens each
-// new file. The reader reads the oldest of them to its end before the next, and waits
+// The follower looks at the path every second, and opens each new file. The reader reads the oldest of them to its end before the next, and waits
 // when the queue is full. As the follower does not wait with it, rotation can rename
 // and delete files meanwhile: they are open. Libraries that follow files with one
 // goroutine and one descriptor lose them; github.com/nxadm/tail was measured to lose
@@ -27,8 +25,8 @@
 //
 // Each contents of a file are a producer of their own, with a name that is durable
 // before the first record is sent under it. Records are numbered by the bytes of the
-// file alone; what a file carries over to the next, a run of an audit or a line in
-// pieces, is part of the state. The state is written after the records are durable, at
+// file alone; what a file carries over to the next, a line in pieces, is part of the
+// state. The state is written after the records are durable, at
 // most once a second. What is read again after a crash has the numbers it had, and the
 // queue recognises it.
 package tailsource

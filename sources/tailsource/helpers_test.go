@@ -39,7 +39,6 @@ type bench struct {
 	env    sources.Env
 	in     *sourcetest.Intake
 	log    testlog.Buffer
-	copies int // made so far
 	grace  time.Duration
 
 	source *source
@@ -71,7 +70,7 @@ func (b *bench) start() {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	b.cancel, b.ended = cancel, make(chan error, 1)
 	b.source = b.config.New(b.env).(*source)
-	b.source.grace = b.grace
+	b.source.grace, b.source.poll = b.grace, poll/100
 	ready := make(chan struct{})
 	go func() { b.ended <- b.source.Run(ctx, b.in, func() { close(ready) }) }()
 	select {
@@ -233,7 +232,3 @@ func records(name string, n int) []string {
 func lines(texts ...string) string { return strings.Join(texts, "\n") + "\n" }
 
 func concat(parts ...[]string) []string { return slices.Concat(parts...) }
-
-func newEnv(t testing.TB) sources.Env {
-	return sources.Env{Name: "log", MaxRecordBytes: 1 << 20, StateDir: disk.At(t.TempDir()), Log: slog.New(slog.DiscardHandler)}
-}

@@ -15,17 +15,14 @@ import (
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/statefile"
 	"github.com/docket-export/docket/sources/tailsource/follow"
-	"github.com/docket-export/docket/sources/watch"
 )
 
 const (
 	// maxLogs bounds the files that are followed at a time: each may hold a long line. One with
 	// nothing to read gives way to one that has something.
 	maxLogs = 8
-	// lookEvery is how often the files are listed at least, and goneFor how long one must be
-	// missing to be gone for good: kubelet makes a link anew.
-	lookEvery = 5 * time.Second
-	goneFor   = lookEvery
+	// goneFor is how long a file must be missing to be gone for good: kubelet makes a link anew.
+	goneFor = 5 * time.Second
 	// idleFor is how long a file must have nothing to read before it gives way.
 	idleFor = time.Second
 	// maxRead bounds the files that are remembered as read after their names are gone.
@@ -41,7 +38,6 @@ type logs struct {
 	report *report
 	paths  paths
 	claims *follow.Claims
-	watch  *watch.Watcher // nil: of one file
 
 	running map[string]*tailed
 	stored  map[string]bool // paths with a state
@@ -83,12 +79,6 @@ func newLogs(s *source, in sources.Intake, r *report, p paths) *logs {
 // run follows the files until ctx is done, or one cannot be read on.
 func (l *logs) run(ctx context.Context, ready func()) error {
 	defer l.stopAll()
-	var changes <-chan struct{}
-	if !l.paths.isOne() { // its follower watches the one
-		l.watch = watch.New(lookEvery, l.source.env.Log)
-		defer l.watch.Close()
-		changes = l.watch.C()
-	}
 	if err := l.restore(); err != nil {
 		return err
 	}
@@ -96,18 +86,11 @@ func (l *logs) run(ctx context.Context, ready func()) error {
 		return err
 	}
 	ready()
-	soon, late := time.NewTicker(idleFor), time.NewTicker(lookEvery)
-	defer soon.Stop()
-	defer late.Stop()
+	tick := time.NewTicker(l.source.poll)
+	defer tick.Stop()
 	for {
-		var again <-chan time.Time
-		if l.isUnsettled() {
-			again = soon.C
-		}
 		select {
-		case <-changes:
-		case <-late.C:
-		case <-again:
+		case <-tick.C:
 		case err := <-l.failed:
 			if ctx.Err() != nil {
 				return nil
@@ -132,22 +115,12 @@ func (l *logs) stopAll() {
 	}
 }
 
-// isUnsettled reports whether something is due that no change of a directory tells of.
-func (l *logs) isUnsettled() bool {
-	for _, t := range l.running {
-		if !t.gone.IsZero() {
-			return true
-		}
-	}
-	return l.waiting > 0
-}
-
 // look takes note of the files that there are now.
 func (l *logs) look(ctx context.Context) error {
 	if l.paths.isOther() {
 		return errOther
 	}
-	found, err := l.paths.find(l.watch)
+	found, err := l.paths.find()
 	switch {
 	case err != nil:
 		l.report.Set(thePattern, fmt.Sprintf("cannot find all files of %s: let docket's user read the directories (%v)", l.paths.text, err))
@@ -294,9 +267,16 @@ func (l *logs) start(ctx context.Context, path string) error {
 	l.stored[path] = !l.paths.isOne()
 	l.claims.Restore(path, known.Files...)
 	t.follower = follow.New(follow.Options{
-		Path: path, Grace: s.grace, Known: known.History, First: known.first, Claims: l.claims, MayGo: !l.paths.isOne(), Report: r, Log: s.env.Log,
+		Path: path, Poll: s.poll, Grace: s.grace, Known: known.History, Claims: l.claims, MayGo: !l.paths.isOne(), Report: r, Log: s.env.Log,
 	})
-	t.reader = newReader(t.env, config, l.in, t.follower, r, known)
+	if !known.Followed { // from now on: a restart finds what has come since
+		known.History = t.follower.History()
+		if err := statefile.Save(statePath(t.env.StateDir), known); err != nil {
+			t.follower.Close()
+			return err
+		}
+	}
+	t.reader = newReader(t.env, config, s.poll, l.in, t.follower, r, known)
 	s.follower.Store(t.follower)
 	var following context.Context
 	following, t.stop = context.WithCancel(ctx)

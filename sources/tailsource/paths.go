@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-
-	"github.com/docket-export/docket/sources/watch"
 )
 
 // paths says which files a configured path names.
@@ -87,23 +85,21 @@ func exists(path string) bool {
 // containerLog is how the files in a container's directory end; rotated files go on behind it.
 const containerLog = ".log"
 
-// find lists the files, and watches the directories in which others may come. The error says
-// which directory cannot be read.
-func (p paths) find(w *watch.Watcher) (found []string, err error) {
+// find lists the files. The error says which directory cannot be read.
+func (p paths) find() (found []string, err error) {
 	if p.isOne() {
 		return []string{p.text}, nil
 	}
 	matches := []string{p.text}
 	if p.isPattern() {
-		matches, err = p.glob(w)
+		matches, err = p.glob()
 	}
 	for _, path := range matches {
 		info, gone := os.Stat(path)
 		switch {
 		case gone != nil: // it has just gone, or is a link that leads nowhere yet
-			_ = w.Add(filepath.Dir(path))
 		case info.IsDir():
-			logs, unread := containerLogs(path, w)
+			logs, unread := containerLogs(path)
 			found, err = append(found, logs...), errors.Join(err, unread)
 		case !p.isDir:
 			found = append(found, path)
@@ -113,9 +109,8 @@ func (p paths) find(w *watch.Watcher) (found []string, err error) {
 	return slices.Compact(found), err
 }
 
-// entries lists a directory, and watches it. One that does not exist has none.
-func entries(dir string, w *watch.Watcher) ([]os.DirEntry, error) {
-	_ = w.Add(dir) // ReadDir says why
+// entries lists a directory. One that does not exist has none.
+func entries(dir string) ([]os.DirEntry, error) {
 	list, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		err = nil
@@ -123,8 +118,8 @@ func entries(dir string, w *watch.Watcher) ([]os.DirEntry, error) {
 	return list, err
 }
 
-func containerLogs(dir string, w *watch.Watcher) (found []string, err error) {
-	list, err := entries(dir, w)
+func containerLogs(dir string) (found []string, err error) {
+	list, err := entries(dir)
 	for _, e := range list {
 		if strings.HasSuffix(e.Name(), containerLog) && !e.IsDir() {
 			found = append(found, filepath.Join(dir, e.Name()))
@@ -133,8 +128,8 @@ func containerLogs(dir string, w *watch.Watcher) (found []string, err error) {
 	return found, err
 }
 
-// glob returns what matches the pattern, level by level, and watches each level.
-func (p paths) glob(w *watch.Watcher) (found []string, err error) {
+// glob returns what matches the pattern, level by level.
+func (p paths) glob() (found []string, err error) {
 	found = []string{"/"}
 	for _, element := range strings.Split(strings.Trim(p.text, "/"), "/") {
 		var next []string
@@ -143,7 +138,7 @@ func (p paths) glob(w *watch.Watcher) (found []string, err error) {
 				next = append(next, filepath.Join(dir, element))
 				continue
 			}
-			list, unread := entries(dir, w)
+			list, unread := entries(dir)
 			err = errors.Join(err, unread)
 			for _, e := range list {
 				if ok, err := filepath.Match(element, e.Name()); ok && err == nil {

@@ -30,7 +30,7 @@ func interleave(t *testing.T, dice *rand.Rand) {
 	b := newBench(t, formats.JSON)
 	b.start()
 	banner := dice.IntN(2) == 0 // each file begins with the same line, which is no record
-	copies := dice.IntN(2) == 0 // rotation copies, and truncates
+	copies := dice.IntN(3) == 0 // rotation copies, and truncates
 	var want, story []string
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -52,7 +52,9 @@ func interleave(t *testing.T, dice *rand.Rand) {
 			b.upset(choice)
 		case 6:
 			if copies {
-				b.awaitSeen() // what comes and goes unseen by truncation leaves no trace
+				b.in.Drain() // what is not read by then is lost
+				b.in.Release()
+				b.await("all records", func() bool { return len(b.stored()) >= len(want) })
 				b.copyTruncate(fmt.Sprintf("%s.%d", b.path, step))
 			} else {
 				b.rotate(99)
@@ -93,48 +95,6 @@ func (b *bench) upset(choice int) {
 		b.in.Hold()
 	case 5:
 		b.in.Release()
-	}
-}
-
-// TestAuditsInAnyInterleaving: the counts of a run are right wherever its reading was
-// interrupted, and however often it was read.
-func TestAuditsInAnyInterleaving(t *testing.T) {
-	data := string(sample(t, "audit-stderr-one-run.jsonl"))
-	for n := range 4 / few(2) {
-		seed := rand.Uint64()
-		if testing.Short() {
-			seed = uint64(n) // the gate decides nothing by chance
-		}
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			dice := rand.New(rand.NewPCG(seed, 0))
-			b := newBench(t, formats.GatekeeperDenies)
-			b.start()
-			const runs = 6
-			var want []string
-			for n := range runs {
-				id := fmt.Sprintf("2026-11-21T07:38:%02dZ", n)
-				want = append(want, strings.Replace(wantRun, "2026-11-21T07:38:01Z", id, 1))
-				rest := strings.ReplaceAll(data, "2026-11-21T07:38:01Z", id)
-				for rest != "" {
-					cut := min(len(rest), 1+dice.IntN(3000))
-					b.write(rest[:cut])
-					whole := rest[cut-1] == '\n'
-					rest = rest[cut:]
-					b.upset(dice.IntN(8)) // or nothing
-					if whole && dice.IntN(2) == 0 {
-						b.rotate(99)
-						b.write("")
-					}
-				}
-			}
-			b.in.Drain()
-			b.in.Release()
-			b.await("all runs", func() bool { return len(linesWith([]byte(lines(b.stored()...)), "docket.audit.run")) >= runs })
-			if got := linesWith([]byte(lines(b.stored()...)), "docket.audit.run"); !slices.Equal(got, want) {
-				t.Errorf("got runs %q, want %q", got, want)
-			}
-		})
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -43,31 +42,29 @@ type reader struct {
 	buf     []byte
 	decoder *formats.Decoder
 
-	recalled bool      // decoder has what an earlier reader had
-	saved    time.Time // when a state was last written, or could not be
-	unsaved  bool      // state is newer than what is saved
+	poll    time.Duration // how often it looks for more
+	saved   time.Time     // when a state was last written, or could not be
+	unsaved bool          // state is newer than what is saved
 
 	idle atomic.Int64 // since when there is nothing to read and nothing to save, ns since 1970; 0: there is
 }
 
-func newReader(env sources.Env, c Config, in sources.Intake, f *follow.Follower, r *report, s *state) *reader {
+func newReader(env sources.Env, c Config, poll time.Duration, in sources.Intake, f *follow.Follower, r *report, s *state) *reader {
 	buffer := readBytes
 	if r.file != "" {
 		buffer = severalBytes
 	}
-	d := formats.NewDecoder(formats.Options{
-		Format: c.Format, Limit: env.MaxRecordBytes, Log: filepath.Base(c.Path), Redaction: env.Redaction,
-	}, &s.Carry)
+	d := formats.NewDecoder(formats.Options{Format: c.Format, Limit: env.MaxRecordBytes, Redacts: env.Redaction != nil}, &s.Carry)
 	return &reader{
-		env: env, config: c, in: in, follow: f, report: r, state: s, decoder: d, buf: make([]byte, buffer),
-		unsaved: env.Redaction != nil && s.Carry.HasText(), // of a configuration that did not redact
+		env: env, config: c, in: in, follow: f, report: r, state: s, decoder: d, poll: poll, buf: make([]byte, buffer),
+		unsaved: env.Redaction != nil && d.HasText(), // of a configuration that did not redact
 	}
 }
 
 // run reads until ctx is done, or the intake takes no more.
 func (r *reader) run(ctx context.Context) error {
 	defer func() {
-		if r.unsaved { // a file was read to its end, and nothing of the next
+		if r.unsaved && !r.holdsBack() { // a file was read to its end, and nothing of the next
 			_ = r.saveNow(r.state) // it is reported; the end is read again, and recognised
 		}
 	}()
@@ -76,12 +73,10 @@ func (r *reader) run(ctx context.Context) error {
 		if file == nil {
 			r.restore()
 			r.rest(true)
-			select {
-			case <-r.follow.Wake():
-				continue
-			case <-ctx.Done():
+			if !r.pause(ctx, r.poll) {
 				return nil
 			}
+			continue
 		}
 		if err := r.newReading(file).run(ctx); err != nil {
 			return err
@@ -113,8 +108,8 @@ type reading struct {
 
 func (r *reader) newReading(file *follow.Reader) *reading {
 	rd := &reading{reader: r, file: file, known: file.Known()}
-	if !r.recallCarry() {
-		rd.renumber()
+	if lost := r.decoder.Forget(); lost > 0 {
+		rd.renumber(lost)
 	}
 	if rd.known != nil {
 		rd.contents = *rd.known
@@ -132,8 +127,8 @@ func (r *reading) run(ctx context.Context) error {
 		}
 	}()
 	for {
-		data, at, err := r.file.Read(r.buf, r.decoder.IsBetween())
-		r.decode(data, at)
+		data, err := r.file.Read(r.buf, r.decoder.IsBetween())
+		r.decode(data)
 		r.flush(ctx)
 		switch {
 		case r.err != nil:
@@ -173,10 +168,10 @@ func (r *reader) rest(is bool) {
 }
 
 // decode chooses the records among what was read.
-func (r *reading) decode(data []byte, at int64) {
+func (r *reading) decode(data []byte) {
 	if len(data) > 0 {
 		r.rest(false)
-		r.decoder.Decode(formats.Origin{Generation: r.generation(), Offset: at}, data)
+		r.decoder.Decode(data)
 		r.dirty = true
 	}
 	r.report.passOver(r.decoder.PassedOver())
@@ -198,12 +193,19 @@ func (r *reading) unrecognised() string {
 	return fmt.Sprintf("docket recognises nothing in %s: %s. %s", r.file.Name(), sample, formats.Advice(r.file.Begins(), r.config.Format))
 }
 
-// generation is that of the contents, or what name will give them.
-func (r *reading) generation() uint64 {
-	if r.contents.Generation == 0 {
-		return r.state.Generations + 1
+// renumber makes what was not read of the contents the lines of another producer, because
+// lines before them are lost. What was sent of the rest and is not in the state is stored again:
+// better than to take a line for one that has had its number.
+func (r *reading) renumber(lost int) {
+	r.report.Gap(follow.Lost{Lines: uint64(lost)}, "a line that was cut into pieces is lost: docket ended between them, and keeps nothing that is to be redacted", "path", r.config.Path)
+	state := *r.state
+	state.Carry = r.decoder.Carry()
+	if r.known != nil {
+		own := *r.known
+		own.Generation, own.Producer, own.Number = 0, "", 0
+		r.known = &own
 	}
-	return r.contents.Generation
+	r.state, r.unsaved = &state, true
 }
 
 // failsTooLong reports an error of reading, and whether it stands in the way of the files
@@ -225,7 +227,7 @@ func (r *reading) finish(ctx context.Context, err error) error {
 		return r.stop(ctx, r.err)
 	}
 	if lost := r.file.Unread(); lost > 0 || err != nil && !errors.Is(err, follow.ErrMoved) {
-		r.report.Gap(follow.Lost{Bytes: uint64(max(0, lost))}, "the end of a log file was not read: it was overwritten without a copy, or cannot be read", "path", r.file.Path(), "error", err)
+		r.report.Gap(follow.Lost{Bytes: uint64(max(0, lost))}, "the end of a log file was not read: it was truncated, or cannot be read. Rotate by renaming", "path", r.file.Path(), "error", err)
 	}
 	if r.feed != nil {
 		if err := r.feed.Settle(ctx); err != nil {
@@ -248,7 +250,7 @@ func (r *reading) stop(ctx context.Context, cause error) error {
 		defer cancel()
 		r.err = r.feed.Settle(settling)
 	}
-	if r.err == nil && (r.dirty || r.pending != nil || r.unsaved || r.isGone()) {
+	if r.err == nil && !r.holdsBack() && (r.dirty || r.pending != nil || r.unsaved || r.isGone()) {
 		if err := r.saveNow(r.snapshot()); err != nil {
 			r.env.Log.Warn("the position in the log file was not saved: docket will read the last lines again and recognise them", "error", err)
 		}
@@ -261,30 +263,24 @@ func (r *reading) stop(ctx context.Context, cause error) error {
 
 // wait waits until there may be more to read or to do; false: ctx is done.
 func (r *reading) wait(ctx context.Context) bool {
-	due := time.Duration(-1)
-	switch {
-	case !r.failing.IsZero():
-		due = saveEvery
-	case !r.file.Due().IsZero():
-		due = max(0, time.Until(r.file.Due()))
+	due := r.poll
+	if at := r.file.Due(); r.failing.IsZero() && !at.IsZero() {
+		due = min(due, max(0, time.Until(at)))
 	}
-	if r.dirty || r.pending != nil {
-		save := max(settleCheck, time.Until(r.saved.Add(saveEvery)))
-		if due < 0 || save < due {
-			due = save
-		}
+	if r.dirty && !r.holdsBack() || r.pending != nil {
+		due = min(due, max(settleCheck, time.Until(r.saved.Add(saveEvery))))
 	}
-	var alarm <-chan time.Time
-	if due >= 0 {
-		timer := time.NewTimer(due)
-		defer timer.Stop()
-		alarm = timer.C
-	}
+	return r.pause(ctx, due)
+}
+
+// pause waits that long; false: ctx is done.
+func (r *reader) pause(ctx context.Context, long time.Duration) bool {
+	timer := time.NewTimer(long)
+	defer timer.Stop()
 	select {
-	case <-r.follow.Wake():
-	case <-alarm:
+	case <-timer.C:
+		return true
 	case <-ctx.Done():
 		return false
 	}
-	return true
 }

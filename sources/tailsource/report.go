@@ -25,7 +25,6 @@ type totals struct {
 	lost     atomic.Uint64
 	lines    atomic.Uint64 // of what is lost, as far as they are known
 	bytes    atomic.Uint64 // and those of other losses
-	audits   *sources.AuditLog
 
 	mu     sync.Mutex
 	passed map[string]uint64 // lines, by reason; guarded by mu
@@ -39,8 +38,8 @@ const (
 	theFormat  = "format"
 )
 
-func newReport(audits *sources.AuditLog, log *slog.Logger) *report {
-	return &report{totals: &totals{failures: failures.New(log, "log file: "), log: log, audits: audits, passed: make(map[string]uint64)}}
+func newReport(log *slog.Logger) *report {
+	return &report{totals: &totals{failures: failures.New(log, "log file: "), log: log, passed: make(map[string]uint64)}}
 }
 
 // of is the report of one file of several.
@@ -78,5 +77,5 @@ func (r *report) passOver(counts map[string]uint64) {
 func (r *report) get() sources.Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return sources.Report{PassedOver: maps.Clone(r.passed), Trouble: strings.Join(r.failures.All(), "; "), Lost: r.lost.Load(), LostLines: r.lines.Load(), LostBytes: r.bytes.Load(), Audits: r.audits.Seen()}
+	return sources.Report{PassedOver: maps.Clone(r.passed), Trouble: strings.Join(r.failures.All(), "; "), Lost: r.lost.Load(), LostLines: r.lines.Load(), LostBytes: r.bytes.Load()}
 }

@@ -112,33 +112,6 @@ func TestALateWriter(t *testing.T) {
 	b.wantStored(concat(want, next))
 }
 
-// TestRotationsWhileTheQueueIsFull: the files are gone from the directory before a line
-// of them is taken.
-func TestRotationsWhileTheQueueIsFull(t *testing.T) {
-	t.Parallel()
-	for name, rotate := range map[string]func(b *bench, n int){
-		"rename":       func(b *bench, n int) { b.rotate(1) },
-		"copytruncate": func(b *bench, n int) { b.copyTruncate(b.path + ".1") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t, formats.JSON)
-			b.in.Fill()
-			b.start()
-			var want []string
-			for n := range 10 {
-				more := records(fmt.Sprint(n), 500)
-				b.write(lines(more...))
-				want = append(want, more...)
-				b.awaitHeld(n + 1)
-				rotate(b, n)
-			}
-			b.write("{}\n")
-			b.in.Drain()
-			b.wantStored(append(want, "{}"))
-		})
-	}
-}
-
 // awaitHeld waits until the source knows of n files: what comes and goes unseen is
 // found by the names that are left, and here there are none.
 func (b *bench) awaitHeld(n int) {
@@ -184,50 +157,6 @@ func TestRotationsWhileDocketIsDown(t *testing.T) {
 	}
 }
 
-func TestCopyTruncate(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, formats.JSON)
-	b.start()
-	var want []string
-	for n := range 6 {
-		more := records(fmt.Sprint(n), 100+n) // longer each time: it grows past the old size
-		b.write(lines(more...))
-		want = append(want, more...)
-		if n%2 == 0 {
-			b.wantStored(want)
-		} else {
-			b.awaitHeld(1) // not all need be read
-		}
-		b.copyTruncate(fmt.Sprintf("%s.%d", b.path, n))
-	}
-	more := records("last", 10)
-	b.write(lines(more...))
-	b.wantStored(append(want, more...))
-}
-
-func TestCopyTruncateWhileDocketIsDown(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, formats.JSON)
-	b.start()
-	want := records("0", 100)
-	b.write(lines(want...))
-	b.wantStored(want)
-	b.stop()
-	for n := 1; n < 4; n++ {
-		more := records(fmt.Sprint(n), 100)
-		b.write(lines(more...))
-		want = append(want, more...)
-		b.copyTruncate(fmt.Sprintf("%s-2026010%d", b.path, n))
-	}
-	more := records("last", 300)
-	b.write(lines(more...))
-	b.start()
-	b.wantStored(append(want, more...))
-	if lost := b.source.Report().Lost; lost != 0 {
-		t.Errorf("got %d lost, want 0", lost)
-	}
-}
-
 // TestMoreFilesThanAreHeld: a log that rotated more often than files are held open, or
 // remembered, is read file by file, each once.
 func TestMoreFilesThanAreHeld(t *testing.T) {
@@ -254,4 +183,52 @@ func TestMoreFilesThanAreHeld(t *testing.T) {
 	if lost := b.source.Report().Lost; lost != 0 {
 		t.Errorf("got %d lost, want 0", lost)
 	}
+}
+
+// TestRotationsWhileTheQueueIsFull: the files are gone from the directory before a line
+// of them is taken.
+func TestRotationsWhileTheQueueIsFull(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, formats.JSON)
+	b.in.Fill()
+	b.start()
+	var want []string
+	for n := range 10 {
+		more := records(fmt.Sprint(n), 500)
+		b.write(lines(more...))
+		want = append(want, more...)
+		b.awaitHeld(n + 1)
+		b.rotate(1)
+	}
+	b.write("{}\n")
+	b.in.Drain()
+	b.wantStored(append(want, "{}"))
+}
+
+// TestCopyTruncate: what was read of a file that is copied and truncated is stored once. The
+// copies are other files, whenever they are looked at.
+func TestCopyTruncate(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, formats.JSON)
+	b.start()
+	var want []string
+	for n := range 6 {
+		more := records(fmt.Sprint(n), 100+n) // longer each time: it grows past the old size
+		b.write(lines(more...))
+		want = append(want, more...)
+		b.wantStored(want)
+		if n%2 == 1 { // a restart finds the file truncated
+			b.stop()
+		}
+		b.copyTruncate(fmt.Sprintf("%s.%d", b.path, n))
+		if n%2 == 1 {
+			b.start()
+		}
+	}
+	more := records("last", 10)
+	b.write(lines(more...))
+	b.wantStored(append(want, more...))
+	b.rotate(99)
+	b.write("{}\n")
+	b.wantStored(concat(want, more, []string{"{}"}))
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/sources/feed"
 	"github.com/docket-export/docket/sources/statefile"
 	"github.com/docket-export/docket/sources/tailsource/follow"
@@ -28,34 +27,8 @@ func (r *reading) flush(ctx context.Context) {
 	if r.err != nil {
 		return
 	}
-	r.reportRuns()
 	r.contents.Number += uint64(batch.Count())
 	batch.Clear()
-}
-
-// reportRuns counts the runs whose records are new, and as a gap those whose violations
-// are not all in the log.
-func (r *reading) reportRuns() {
-	for _, run := range r.decoder.Batch.Runs {
-		if r.contents.Number+uint64(run.Nth) <= r.acked {
-			continue
-		}
-		r.report.audits.Add(*run.Run)
-		if run.Reason == decision.LinesLost || run.Reason == decision.Damaged {
-			r.report.Gap(follow.Lost{Lines: missing(run.Run)}, "the log does not show all violations of an audit", "audit", run.ID, "reason", run.Reason, "detail", run.Detail)
-		}
-	}
-}
-
-// missing is how many violations the engine has counted beyond those in the log, as far as it
-// has told its counts.
-func missing(run *decision.Run) (n uint64) {
-	for _, c := range run.Constraints {
-		if c.Reported != nil {
-			n += max(*c.Reported, c.Violations) - c.Violations
-		}
-	}
-	return n
 }
 
 // open makes the feed. The name of its producer is durable before a record is sent
@@ -77,7 +50,7 @@ func (r *reading) open(ctx context.Context) (err error) {
 			begin.Done = false
 		}
 		begin.Generation, begin.Producer, begin.Head = r.contents.Generation, r.contents.Producer, head
-		if !r.write(ctx, r.state.with(begin)) {
+		if !r.write(ctx, r.state.with(r.follow.History(), begin)) {
 			return context.Cause(ctx)
 		}
 		r.pending, r.dirty = nil, true
@@ -108,7 +81,7 @@ func (r *reading) name() {
 	if r.contents.Generation > 0 {
 		return
 	}
-	r.contents.Generation, r.named = r.generation(), true
+	r.contents.Generation, r.named = r.state.Generations+1, true
 	r.contents.Producer = feed.Producer(r.env.Name, string(r.config.Format),
 		fmt.Sprintf("%d.%d", r.contents.Generation, r.file.Inode()), r.file.FirstLine())
 }
@@ -117,7 +90,7 @@ func (r *reading) name() {
 // are durable.
 func (r *reading) save() {
 	r.restore()
-	if r.pending == nil && r.dirty && time.Since(r.saved) >= saveEvery {
+	if r.pending == nil && r.dirty && !r.holdsBack() && time.Since(r.saved) >= saveEvery {
 		r.pending, r.through, r.dirty = r.snapshot(), r.contents.Number, false
 	}
 	if r.pending == nil || time.Since(r.saved) < saveEvery || r.feed != nil && r.feed.Settled() < r.through {
@@ -132,10 +105,15 @@ func (r *reading) save() {
 func (r *reading) snapshot() *state {
 	r.name()
 	r.contents.Unrecognised = !r.decoder.Recognised()
-	s := r.state.with(r.file.Describe(r.contents))
-	s.Seen, s.Beside, s.Carry = r.file.Seen(), r.file.Beside(), r.decoder.Carry()
+	s := r.state.with(r.follow.History(), r.file.Describe(r.contents))
+	s.Carry = r.decoder.Carry()
 	return s
 }
+
+// holdsBack reports whether half of a line is in memory that no state may have, because it is
+// to be redacted. The position before it stays in force: what is read again from there on is
+// recognised.
+func (r *reader) holdsBack() bool { return r.env.Redaction != nil && r.decoder.HasText() }
 
 // restore writes the state again when somebody has removed it: without it a restart would
 // read the file from its beginning, and store its records once more.

@@ -13,18 +13,24 @@ import (
 	"github.com/docket-export/docket/sources/tailsource/formats"
 )
 
-// grace is how long a file is read on after its successor has contents. A writer that
-// flushes on several ways, as container runtimes do, may be that late.
-const grace = time.Second
+const (
+	// grace is how long a file is read on after its successor has contents. A writer that
+	// flushes on several ways, as container runtimes do, may be that late.
+	grace = time.Second
+	// poll is how often docket looks for new lines and files. Waiting for reports of the
+	// system instead is no use: a busy log reports thousands of writes a second, and a
+	// network file system none.
+	poll = time.Second
+)
 
 // source follows one log, or those that a pattern or a directory names.
 type source struct {
 	config Config
 	env    sources.Env
-	grace  time.Duration // grace, but in tests
+
+	grace, poll time.Duration // as the constants, but in tests
 
 	once     sync.Once
-	audits   sources.AuditLog
 	report   atomic.Pointer[report]
 	follower atomic.Pointer[follow.Follower] // of the file that was found last
 }
@@ -33,7 +39,7 @@ type source struct {
 // error: Run reports it, and reads the file as soon as it can.
 func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error {
 	s.sayWhatLogsLack()
-	r := newReport(&s.audits, s.env.Log)
+	r := newReport(s.env.Log)
 	if before := s.report.Load(); before != nil {
 		r.lost.Store(before.lost.Load())
 		r.passOver(before.get().PassedOver)
@@ -57,7 +63,7 @@ func (s *source) sayWhatLogsLack() {
 		switch s.config.Format {
 		case formats.GatekeeperDenies:
 			s.env.Log.Info("Gatekeeper samples its log: of equal lines in a second it writes the first 100, then every hundredth. " +
-				"docket counts the violations missing from an audit by the audit's totals, but cannot count missing admission decisions. Gatekeeper's disk export leaves out less")
+				"docket cannot tell which are missing. Gatekeeper's disk export leaves out less")
 		case formats.OPAConsole:
 			s.env.Log.Info("OPA's console is not a durable log: docket cannot tell which decisions OPA did not write at its end, or because of its log level. Prefer OPA's decision-log upload, which docket acknowledges")
 		}

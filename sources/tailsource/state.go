@@ -11,8 +11,7 @@ import (
 	"github.com/docket-export/docket/sources/tailsource/formats"
 )
 
-// stateVersion is that of the document. Version 1, which has no number, has the text of
-// lines in pieces and not where they begin.
+// stateVersion is that of the document. Version 1 has no number.
 const stateVersion = 2
 
 // state is what a source knows after a restart. It is never newer than what is durable
@@ -26,8 +25,6 @@ type state struct {
 	Generations uint64 `json:"generations"`
 	follow.History
 	Carry formats.Carry `json:"carry"`
-
-	first bool // nothing was followed before
 }
 
 func statePath(dir disk.Path) disk.Path { return dir.Join("tail.json") }
@@ -37,8 +34,7 @@ func statePath(dir disk.Path) disk.Path { return dir.Join("tail.json") }
 func loadState(dir disk.Path, path string, format formats.Format, log *slog.Logger, read ...follow.Contents) (*state, error) {
 	// Where there is no state there may have been one, with numbers that the queue
 	// knows: they must not be used for other lines.
-	now := time.Now()
-	fresh := &state{Version: stateVersion, Path: path, Format: format, Generations: uint64(now.UnixNano()), History: follow.History{Seen: now, Files: read}, first: true}
+	fresh := &state{Version: stateVersion, Path: path, Format: format, Generations: uint64(time.Now().UnixNano()), History: follow.History{Files: read}}
 	s := &state{}
 	found, err := statefile.Load(statePath(dir), stateVersion, s)
 	damaged, isDamaged := errors.AsType[*statefile.DamagedError](err)
@@ -55,9 +51,7 @@ func loadState(dir disk.Path, path string, format formats.Format, log *slog.Logg
 		s.Version = stateVersion
 		return s, nil
 	}
-	// After a restart it is known since when the log is followed, even if nothing was
-	// written to it until then.
-	return fresh, statefile.Save(statePath(dir), fresh)
+	return fresh, nil
 }
 
 // CheckState implements sources.Stateful.
@@ -76,10 +70,11 @@ func (s *source) CheckState() error {
 	return nil
 }
 
-// with returns a copy of s in which c is what is known of its generation.
-func (s *state) with(c follow.Contents) *state {
+// with returns a copy of s in which c is what is known of its generation, and h of the other
+// files.
+func (s *state) with(h follow.History, c follow.Contents) *state {
 	next := *s
-	next.History = s.With(c)
+	next.History = h.With(c)
 	next.Generations = max(s.Generations, c.Generation)
 	return &next
 }

@@ -1,6 +1,16 @@
 package tailsource
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/sources/feed"
+	"github.com/docket-export/docket/sources/sourcetest"
+	"github.com/docket-export/docket/sources/statefile"
+	"github.com/docket-export/docket/sources/tailsource/follow"
+	"syscall"
+
 	"context"
 	"fmt"
 	"os"
@@ -37,62 +47,6 @@ func TestAStateThatIsGone(t *testing.T) {
 	b.compare(concat(want, more, last)) // what is in the file again: nothing says that it was read
 }
 
-// TestAnotherFormat: lines that were passed over in a wrong format are read in the right.
-func TestAnotherFormat(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, formats.CRI)
-	b.write("2026-01-05T10:04:07.1Z stdout F {\"n\":1}\n{\"n\":2}\n")
-	b.start()
-	b.wantStored([]string{`{"n":1}`})
-	b.stop()
-	b.config.Format = formats.JSON
-	b.start()
-	b.wantStored([]string{`{"n":1}`, `{"n":1}`, `{"n":2}`})
-}
-
-// TestAFileThatCannotBeRead stands in the way of others for a while only.
-func TestAFileThatCannotBeRead(t *testing.T) {
-	b := newBench(t, formats.JSON)
-	target := filepath.Join(b.dir, "real.log")
-	symlink(t, "/proc/self/mem", b.path) // its first byte is never there
-	b.start()
-	b.awaitTrouble("cannot read ")
-	if err := os.Remove(b.path); err != nil {
-		t.Fatal(err)
-	}
-	symlink(t, target, b.path)
-	appendTo(t, target, "{}\n")
-	b.awaitHeld(2)
-	b.stop()
-
-	if err := os.Remove(b.path); err != nil {
-		t.Fatal(err)
-	}
-	symlink(t, "/proc/self/mem", b.path)
-	b.grace = 0
-	f, r := b.byHand()
-	ctx, stop := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	wg.Go(func() { f.Run(ctx) })
-	defer wg.Wait()
-	defer stop()
-	if err := os.Remove(b.path); err != nil {
-		t.Fatal(err)
-	}
-	symlink(t, target, b.path)
-	rd := r.newReading(f.Next())
-	rd.failing = time.Now().Add(-giveUp)
-	if err := rd.run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if next := f.Next(); next == nil || next.Path() != target {
-		t.Fatalf("got %v to be read next, want the next file", next)
-	}
-	if lost := r.report.get().Lost; lost != 1 {
-		t.Errorf("got %d lost, want 1", lost)
-	}
-}
-
 func TestADamagedState(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, formats.JSON)
@@ -108,24 +62,6 @@ func TestADamagedState(t *testing.T) {
 	b.wantStored(concat(want, want)) // again, and none is taken for another
 	if !strings.Contains(b.log.String(), "position in the log file is lost") {
 		t.Error("got no word about the state, want one")
-	}
-}
-
-// TestNothingIsReadTwice: after a stop a source goes on where it was.
-func TestNothingIsReadTwice(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, formats.JSON)
-	var want []string
-	for n := range 5 {
-		b.start()
-		more := records(fmt.Sprint(n), 50)
-		b.write(lines(more...))
-		want = append(want, more...)
-		b.wantStored(want)
-		b.stop()
-	}
-	if known := b.in.Known(); known != 0 {
-		t.Errorf("got %d lines that were sent again, want 0", known)
 	}
 }
 
@@ -146,5 +82,89 @@ func TestRotatedBeforeAnythingWasRead(t *testing.T) {
 		b.write("{}\n")
 		b.start()
 		b.wantStored(append(want, "{}"))
+	}
+}
+
+// TestAFileThatCannotBeRead stands in the way of others for a while only.
+func TestAFileThatCannotBeRead(t *testing.T) {
+	b := newBench(t, formats.JSON)
+	target := filepath.Join(b.dir, "real.log")
+	symlink(t, "/proc/self/mem", b.path) // its first byte is never there
+	s, err := loadState(b.env.StateDir, b.path, b.config.Format, b.env.Log)
+	b.check(err)
+	r := newReport(b.env.Log)
+	f := follow.New(follow.Options{Path: b.path, Poll: poll / 100, Known: s.History, Report: r, Log: b.env.Log})
+	t.Cleanup(f.Close)
+	rd := newReader(b.env, b.config, poll/100, b.in, f, r, s).newReading(f.Next())
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { f.Run(ctx) })
+	defer wg.Wait()
+	defer stop()
+	b.check(os.Remove(b.path))
+	symlink(t, target, b.path)
+	appendTo(t, target, "{}\n")
+	rd.failing = time.Now().Add(-giveUp)
+	b.check(rd.run(t.Context()))
+	if next := f.Next(); next == nil || next.Path() != target {
+		t.Fatalf("got %v to be read next, want the next file", next)
+	}
+	if lost := r.get().Lost; lost != 1 {
+		t.Errorf("got %d lost, want 1", lost)
+	}
+}
+
+// Somebody removes what the source keeps for a restart. It is written again while the log is
+// idle, so that a restart stores nothing twice.
+func TestRemovedStateIsWrittenAgain(t *testing.T) {
+	b := newBench(t, formats.JSON)
+	want := records("a", 5)
+	b.write(lines(want...))
+	b.start()
+	b.wantStored(want)
+	path := statePath(b.env.StateDir)
+	if err := os.RemoveAll(b.env.StateDir.String()); err != nil {
+		t.Fatal(err)
+	}
+	b.await("a state", func() bool { there, err := path.Exists(); return there && err == nil })
+	b.crash()
+	b.start()
+	b.write(lines(`{"last":1}`))
+	b.wantStored(append(want, `{"last":1}`))
+}
+
+// The queue says that it has lines of contents that were never read: they are somebody
+// else's. The contents are stored whole, and the trouble is told.
+func TestContentsThatWereNeverReadAreNotKnown(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, formats.JSON)
+	b.start()
+	first := records("a", 3)
+	b.write(lines(first...))
+	b.wantStored(first)
+	b.stop()
+	s := &state{}
+	if _, err := statefile.Load(statePath(b.env.StateDir), stateVersion, s); err != nil {
+		t.Fatal(err)
+	}
+	b.rotate(1)
+	second := records("b", 5)
+	b.write(lines(second...))
+	info, err := os.Stat(b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _, _ := bytes.Cut([]byte(lines(second...)), []byte("\n"))
+	sum := sha256.Sum256(line)
+	name := feed.Producer("log", string(formats.JSON), fmt.Sprintf("%d.%d", s.Generations+1, info.Sys().(*syscall.Stat_t).Ino), hex.EncodeToString(sum[:16]))
+	b.in.Restore([]sourcetest.Line{{Producer: name, Number: 1000, Text: "{}"}})
+	b.start()
+	b.awaitTrouble("another name")
+	b.await("the last line", func() bool { got := b.stored(); return got[len(got)-1] == second[4] })
+	got := strings.Join(b.stored(), "\n")
+	for _, text := range append(second, `"eventType":"`+decision.ProducerConflictEvent) {
+		if n := strings.Count(got, text); n != 1 {
+			t.Errorf("%s is stored %d times, want once", text, n)
+		}
 	}
 }

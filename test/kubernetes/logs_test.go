@@ -62,9 +62,6 @@ func auditedRuns(t *testing.T, log []logLine) map[string]auditRun {
 		}
 		runs[line.AuditID] = r
 	}
-	for id, r := range finished {
-		finished[id] = r.judged(id)
-	}
 	return finished
 }
 

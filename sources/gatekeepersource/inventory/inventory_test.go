@@ -2,10 +2,13 @@ package inventory
 
 import (
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/testleak"
@@ -37,77 +40,6 @@ func TestParseName(t *testing.T) {
 		if got := parseName(name); got.kind != want.kind || got.stem != want.stem {
 			t.Errorf("%q: got %+v, want %+v", name, got, want)
 		}
-	}
-}
-
-// Whatever a name is by the time it is opened, it leads nowhere.
-func TestDirFollowsNothing(t *testing.T) {
-	base := t.TempDir()
-	for _, d := range []string{"in/a", "out"} {
-		if err := os.MkdirAll(filepath.Join(base, d), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, target := range map[string]string{"file": "/etc/hostname", "dir": "../../out"} {
-		if err := os.Symlink(target, filepath.Join(base, "in/a", name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	top, err := openTop(filepath.Join(base, "in"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer top.close()
-	a, err := top.sub("a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.close()
-	if f, _, err := a.open("file"); err == nil {
-		f.Close()
-		t.Error("got a file through a link, want an error")
-	}
-	for _, place := range []string{"a/dir", "a/dir/..", "a/dir/x"} {
-		if d, err := top.sub(place); err == nil {
-			d.close()
-			t.Errorf("got the directory %s through a link, want an error", place)
-		}
-	}
-}
-
-// A look that misses both names of a file, as it is renamed meanwhile, does not take it
-// for lost; nor does one that sees a file go which was read.
-func TestGoneMeanwhile(t *testing.T) {
-	const renamed, read = "2026-11-21T00_00_00Z", "2026-11-21T00_01_00Z"
-	path := t.TempDir()
-	if err := os.Mkdir(filepath.Join(path, "audit-channel"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(path, "audit-channel", renamed+".log"), []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	log := slog.New(slog.DiscardHandler)
-	gaps := &Gaps{}
-	v, err := Open(Options{Path: path, StateDir: disk.At(t.TempDir()), Failures: failures.New(log, ""), Gaps: gaps, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
-	top, err := openTop(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer top.close()
-	l := &look{scanner: &scanner{v: v}}
-	l.missed("audit-channel", renamed+".txt", parseName(renamed+".txt"))
-	v.state.Done[fileID("audit-channel", read, 12345)] = doneFile{Channel: "audit-channel", Size: 1}
-	l.missed("audit-channel", read+".log", parseName(read+".log"))
-	if got := len(v.state.Seen); got != 1 {
-		t.Errorf("got %d files noted, want the one that was not read", got)
-	}
-	l.goneFiles(top)
-	if got := gaps.Lost(); got != 0 || !l.again {
-		t.Errorf("got %d lost and another look: %v, want none lost and another look", got, l.again)
 	}
 }
 
@@ -150,5 +82,101 @@ func TestOnlyWhatWasReadIsDeleted(t *testing.T) {
 				t.Errorf("got %v of the file, want it to stay: %v", err, test.stay)
 			}
 		})
+	}
+}
+
+// A file that is missing from one look, as it is renamed meanwhile, is not taken for lost; nor
+// is one that goes after it was read. One that is missing from two looks is.
+func TestGoneMeanwhile(t *testing.T) {
+	const gone, read = "2026-11-21T00_00_00Z", "2026-11-21T00_01_00Z"
+	path := t.TempDir()
+	if err := os.Mkdir(filepath.Join(path, "audit-channel"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	gaps := &Gaps{}
+	v, err := Open(Options{Path: path, StateDir: disk.At(t.TempDir()), Failures: failures.New(log, ""), Gaps: gaps, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	l := &look{Inventory: v}
+	l.missed("audit-channel", gone+".txt", parseName(gone+".txt"))
+	v.state.Done[fileID("audit-channel", read, 12345)] = doneFile{Channel: "audit-channel", Size: 1}
+	l.missed("audit-channel", read+".log", parseName(read+".log"))
+	if got := len(v.state.Seen); got != 1 {
+		t.Errorf("got %d files noted, want the one that was not read", got)
+	}
+	for looks, want := range []uint64{0, 1, 1} {
+		if v.scan(); gaps.Lost() != want {
+			t.Errorf("after look %d: got %d lost, want %d", looks+1, gaps.Lost(), want)
+		}
+	}
+}
+
+// What waits to be read is bounded, and so is what is known of channels that are gone.
+func TestBounds(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	v, err := Open(Options{Path: t.TempDir(), StateDir: disk.At(t.TempDir()), Failures: failures.New(log, ""), Gaps: &Gaps{}, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range maxClaims {
+		if !v.room() {
+			t.Fatalf("got no room for claim %d, want it for %d", n, maxClaims)
+		}
+		v.claims[strconv.Itoa(n)] = &claim{}
+	}
+	if v.room() {
+		t.Error("got room for more claims, want none")
+	}
+	clear(v.claims)
+	for n := range 2 * maxChannels {
+		v.SetChannel(strconv.Itoa(n), func(*Channel) {})
+	}
+	if v.scan(); len(v.state.Channels) != maxChannels {
+		t.Errorf("got %d channels, want %d", len(v.state.Channels), maxChannels)
+	}
+}
+
+// A file that cannot be linked is copied, and is what it was when it was claimed.
+func TestCopiedWhereItCannotBeLinked(t *testing.T) {
+	const name = "2026-11-21T00_00_00Z.log"
+	path := t.TempDir()
+	if err := os.WriteFile(filepath.Join(path, name), []byte("{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	v, err := Open(Options{Path: path, StateDir: disk.At(t.TempDir()), Failures: failures.New(log, ""), Gaps: &Gaps{}, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	top, err := openTop(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer top.close()
+	info, err := top.stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Another file has its place on the shelf: no link can be made.
+	c := newClaim(".", name, info.inode)
+	if err := errors.Join(v.shelf().MakeDir(), v.shelf(claimName(c.File)).WriteNew([]byte("other"))); err != nil {
+		t.Fatal(err)
+	}
+	v.scan()
+	if err := os.Remove(filepath.Join(path, name)); err != nil {
+		t.Fatal(err)
+	}
+	f, ok := v.Next(time.Now())
+	content, closeFile, err := v.Content(f)
+	if !ok || err != nil {
+		t.Fatalf("got %v, %v, want the file", ok, err)
+	}
+	defer closeFile()
+	if text, err := io.ReadAll(content); string(text) != "{}\n" || err != nil || f.Size != 3 || f.Inode != info.inode {
+		t.Errorf("got %q, %v of %+v, want what Gatekeeper wrote", text, err, f)
 	}
 }

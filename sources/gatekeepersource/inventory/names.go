@@ -25,14 +25,6 @@ const (
 func (k kind) isRun() bool  { return k == liveRun || k == finishedRun }
 func (k kind) isLive() bool { return k == liveRun || k == liveSegment }
 
-// The suffixes of names, in the order in which a file may have them: whoever looks for
-// them in this order and finds none knows that the file is gone, and was not renamed
-// between two looks.
-var (
-	runSuffixes     = []string{".txt", ".log"}
-	segmentSuffixes = []string{".open", ".log", ".recovered.log", ".log.deleting", ".recovered.log.deleting"}
-)
-
 const (
 	segmentPrefix = "admission-"
 	segmentTime   = "20060102T150405.000000000Z"

@@ -4,49 +4,37 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/docket-export/docket/sources/watch"
 )
 
 const (
 	// maxDepth is how many directories a channel may lie below the path: its name may
 	// have slashes.
 	maxDepth = 4
-	// pollInterval is how often the directories are looked at where nothing reports
-	// their changes. A finished file stays for minutes unless maxAuditResults is 0.
-	pollInterval = 5 * time.Second
-	// saveInterval bounds how often the state is written for files that were only seen.
-	saveInterval = time.Second
 	// maxNamed is how many names a text for people lists.
 	maxNamed = 3
+	// maxChannels bounds the channels that are remembered after their directories are gone.
+	maxChannels = 256
 )
-
-// scanner looks at the directories of Gatekeeper and claims what is in them.
-type scanner struct {
-	v       *Inventory
-	watcher *watch.Watcher
-	watched map[string]bool   // directories of the last look
-	odd     map[string]string // what was not Gatekeeper's at the last look, by place
-}
 
 // look is one pass over the directories.
 type look struct {
-	*scanner
-	present map[string]bool   // ids of the files that are there
-	stems   map[string]bool   // stemKeys of the same
-	unknown map[string]bool   // channels that could not be read in full, with all below them
-	odd     map[string]string // what is not Gatekeeper's, in words, by place
-	trouble map[string]string // by directory or file
-	again   bool              // a name has changed meanwhile
-	gone    bool              // there is no directory at the path
-	full    bool              // no more files can be claimed
-	watched map[string]bool   // directories
+	*Inventory
+	present  map[string]bool   // ids of the files that are there
+	stems    map[string]bool   // stemKeys of the same
+	channels map[string]bool   // directories that are there
+	unknown  map[string]bool   // channels that could not be read in full, with all below them
+	odd      map[string]string // what is not Gatekeeper's, in words, by place
+	trouble  map[string]string // by directory or file
+	full     bool              // no more files can be claimed
+	shelved  []*claim          // whose names on the shelf are not durable yet
 }
 
 // found is a file of Gatekeeper in a channel's directory.
@@ -58,43 +46,27 @@ type found struct {
 	id      string
 }
 
-// scan looks until nothing changes while it looks, or a few times.
-func (s *scanner) scan() {
-	s.v.openShelf()
-	for range 3 {
-		if !s.once() {
-			break
-		}
-	}
-	poke(s.v.wake)
-}
-
-func (s *scanner) once() (again bool) {
-	l := &look{scanner: s, present: make(map[string]bool), stems: make(map[string]bool),
-		odd: make(map[string]string), unknown: make(map[string]bool), trouble: make(map[string]string), watched: make(map[string]bool)}
-	top, err := openTop(s.v.Path)
+// scan looks at all directories once.
+func (v *Inventory) scan() {
+	l := &look{Inventory: v, present: make(map[string]bool), stems: make(map[string]bool), channels: make(map[string]bool),
+		unknown: make(map[string]bool), odd: make(map[string]string), trouble: make(map[string]string)}
+	top, err := openTop(v.Path)
 	switch {
 	case err == nil:
 		defer top.close()
 		l.channel(top, ".", 0)
 	case missing(err):
-		l.gone = true
-		l.trouble["."] = fmt.Sprintf("%s does not exist: Gatekeeper creates it when a Connection has this path", s.v.Path)
-		l.watchAncestor()
+		l.trouble["."] = fmt.Sprintf("%s does not exist: Gatekeeper creates it when a Connection has this path", v.Path)
 	default:
 		l.fail(".", err)
 	}
-	l.goneFiles(top)
+	l.syncShelf()
+	l.forget()
 	l.report()
-	l.unwatch()
-	for place := range l.odd {
-		if s.odd[place] == "" {
-			s.v.Gaps.foreign.Add(1)
-		}
+	select {
+	case v.wake <- struct{}{}:
+	default:
 	}
-	s.odd = l.odd
-	s.v.prune(l)
-	return l.again
 }
 
 // fail notes a directory that cannot be read, or not in full.
@@ -110,15 +82,10 @@ func (l *look) cannot(do, channel string, err error) string {
 	if errors.Is(err, fs.ErrPermission) {
 		advice = ": run docket as the user and group of Gatekeeper's containers (uid 1000, gid 999)"
 	}
-	return fmt.Sprintf("cannot %s %s: %v%s", do, filepath.Join(l.v.Path, channel), reason(err), advice)
-}
-
-// reason is an error without the names that the caller says better.
-func reason(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		return p.Err
+		err = p.Err // its name is said better here
 	}
-	return err
+	return fmt.Sprintf("cannot %s %s: %v%s", do, filepath.Join(l.Path, channel), err, advice)
 }
 
 // known reports whether all of a channel's directory was seen.
@@ -133,7 +100,7 @@ func (l *look) known(channel string) bool {
 
 // channel looks at one directory and those in it.
 func (l *look) channel(d dir, channel string, depth int) {
-	l.watch(filepath.Join(l.v.Path, channel)) // before its names are read: what comes later is reported
+	l.channels[channel] = true
 	names, err := d.names()
 	if err != nil {
 		l.fail(channel, err) // what was listed is taken all the same
@@ -145,8 +112,7 @@ func (l *look) channel(d dir, channel string, depth int) {
 		place := path.Join(channel, file)
 		switch name := parseName(file); {
 		case missing(err):
-			l.again = l.again || name.kind != foreign
-			if l.scanner.odd[place] == "" { // what was odd and goes was no run that nobody has read
+			if l.Inventory.odd[place] == "" && name.kind != foreign { // what was odd and goes was no run that nobody has read
 				l.missed(channel, file, name)
 			}
 		case err != nil:
@@ -166,65 +132,57 @@ func (l *look) channel(d dir, channel string, depth int) {
 	l.claimAll(d, channel, files)
 	slices.Sort(dirs)
 	for _, name := range dirs {
-		l.below(d, path.Join(channel, name), name, depth+1)
-	}
-}
-
-func (l *look) below(d dir, channel, name string, depth int) {
-	sub, err := d.openat(name, unix.O_DIRECTORY)
-	switch {
-	case err == nil:
-		defer sub.Close()
-		l.channel(dir{f: sub}, channel, depth)
-	case missing(err) || errors.Is(err, unix.ELOOP): // it was removed, or replaced
-		l.again = true
-	default:
-		l.fail(channel, err)
+		below := path.Join(channel, name)
+		sub, err := d.openat(name, unix.O_DIRECTORY)
+		switch {
+		case err == nil:
+			l.channel(dir{f: sub}, below, depth+1)
+			sub.Close()
+		case missing(err) || errors.Is(err, unix.ELOOP): // it was removed, or replaced: the next look tells
+			l.unknown[below] = true
+		default:
+			l.fail(below, err)
+		}
 	}
 }
 
 // missed notes a file that was listed and is not there any more.
 func (l *look) missed(channel, file string, name fileName) {
-	if name.kind == foreign {
-		return
-	}
-	l.v.mu.Lock()
-	defer l.v.mu.Unlock()
-	if !l.v.wasRead(channel, name.stem) {
-		l.v.remember(channel, file, name.stem, 0)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.wasRead(channel, name.stem) {
+		l.remember(channel, file, name.stem, 0)
 	}
 }
 
-// claimAll claims the files of a channel.
+// claimAll claims the finished files of a channel, and notes those that are being written.
 func (l *look) claimAll(d dir, channel string, files []found) {
 	newest := l.newest(channel, files)
 	for _, f := range files {
 		l.present[f.id] = true
 		l.stems[stemKey(channel, f.name.stem)] = true
-		old := f.name.kind == liveRun && f.name.at.Before(newest)
-		if err := l.claim(d, f, old); err != nil {
-			l.failFile(f, old, err)
+		abandoned := f.name.kind == liveRun && f.name.at.Before(newest) && time.Since(f.info.modified) >= l.RestFor
+		if l.isDone(d, f) {
+			continue
+		}
+		l.mu.Lock()
+		_, isClaimed := l.claims[f.id]
+		if !isClaimed {
+			l.remember(channel, f.file, f.name.stem, f.info.size)
+		}
+		l.mu.Unlock()
+		if isClaimed || f.name.kind.isLive() && !abandoned {
+			continue
+		}
+		if err := l.claim(d, f); err != nil && !missing(err) {
+			l.trouble[channel+"/*"] = l.cannot("claim files in", channel, err)
 		}
 	}
 }
 
-// failFile notes a file that cannot be claimed. One that is being written may get its
-// rights when it is finished.
-func (l *look) failFile(f found, old bool, err error) {
-	switch {
-	case missing(err):
-		l.again = true
-	case !f.name.kind.isLive() || old || !errors.Is(err, fs.ErrPermission):
-		l.trouble[f.channel+"/*"] = l.cannot("claim files in", f.channel, err)
-	}
-	l.v.mu.Lock()
-	defer l.v.mu.Unlock()
-	l.v.remember(f.channel, f.file, f.name.stem, f.info.size)
-}
-
 // newest is when the newest run of a channel began that was ever seen.
 func (l *look) newest(channel string, files []found) time.Time {
-	newest := l.v.Channel(channel).Newest
+	newest := l.Channel(channel).Newest
 	changed := false
 	for _, f := range files {
 		if f.name.kind.isRun() && f.name.at.After(newest) {
@@ -232,77 +190,81 @@ func (l *look) newest(channel string, files []found) time.Time {
 		}
 	}
 	if changed {
-		l.v.SetChannel(channel, func(st *Channel) { st.Newest = newest })
+		l.SetChannel(channel, func(st *Channel) { st.Newest = newest })
 	}
 	return newest
+}
+
+// isDone reports whether a file was read, and deletes it where that is configured. Gatekeeper is
+// about to delete a doomed one itself.
+func (l *look) isDone(d dir, f found) bool {
+	l.mu.Lock()
+	was, ok := l.state.Done[f.id]
+	isClaimed := l.claims[f.id] != nil
+	l.mu.Unlock()
+	if !ok || was.Size != f.info.size {
+		return false
+	}
+	if l.DeleteAfterRead && f.name.kind != doomedSegment && !isClaimed {
+		if err := removeUnchanged(d, f); err != nil && !missing(err) {
+			l.trouble[f.channel+"/-"] = l.cannot("delete read files in", f.channel, err)
+		}
+	}
+	return true
 }
 
 // errCrowded says that no more files are claimed for now.
 var errCrowded = errors.New("too many files wait to be read, and Gatekeeper will delete the others")
 
-// claim takes a file, unless it was read. old says that it is a run which is not
-// finished although a newer one exists.
-func (l *look) claim(d dir, f found, old bool) error {
-	v := l.v
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if was, ok := v.state.Done[f.id]; ok && was.Size == f.info.size {
-		if err := l.remove(d, f); err != nil {
-			l.trouble[f.channel+"/-"] = l.cannot("delete read files in", f.channel, err)
-		}
-		return nil
-	}
-	c := v.claims[f.id]
-	switch {
-	case c != nil && c.stage != live:
-		return nil
-	case c == nil && (l.full || !v.room()):
-		l.full = true // of many files only the first costs a count
+// claim takes a file, so that nobody can take it away.
+func (l *look) claim(d dir, f found) error {
+	l.mu.Lock()
+	l.full = l.full || !l.room()
+	l.mu.Unlock()
+	if l.full {
 		return errCrowded
-	case c == nil:
-		file, info, err := d.open(f.file)
-		if err != nil {
-			return err
-		}
-		if info.inode != f.info.inode {
-			file.Close()
-			return fs.ErrNotExist // the name is another file's by now
-		}
-		c = newClaim(f.channel, f.file, info.inode)
-		c.stage, c.f = live, file
-		v.claims[f.id] = c
 	}
-	v.remember(f.channel, f.file, f.name.stem, f.info.size)
-	c.rename(f.file, f.name)
-	if f.name.kind.isLive() {
-		if !old {
-			return nil
-		}
-		free, err := unlocked(c.f)
-		if !free || err != nil {
-			return err
-		}
-		c.IsAbandoned = true
-	}
-	info, err := statFile(c.f)
+	file, info, err := d.open(f.file)
 	if err != nil {
 		return err
 	}
-	c.Size, c.stage = info.size, ready
-	v.shelve(d, c)
+	if info.inode != f.info.inode {
+		file.Close()
+		return fs.ErrNotExist // the name is another file's by now
+	}
+	c := newClaim(f.channel, f.file, info.inode)
+	c.Size = info.size
+	if l.HoldOpen {
+		c.f = file
+	} else {
+		err := l.shelve(d, c, file)
+		file.Close()
+		if errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if l.cannotShelve(err); err != nil {
+			return nil // it is tried again
+		}
+	}
+	l.mu.Lock()
+	l.claims[c.ID] = c
+	l.mu.Unlock()
+	if c.f == nil {
+		l.shelved = append(l.shelved, c)
+	}
 	return nil
 }
 
-// remove deletes a file that was read, where it is configured. Gatekeeper is about to
-// delete a doomed one itself. Called with mu held.
-func (l *look) remove(d dir, f found) error {
-	if !l.v.DeleteAfterRead || f.name.kind == doomedSegment || l.v.claims[f.id] != nil {
-		return nil
+// syncShelf makes the claims of the look durable. Until then the state has their files as seen.
+func (l *look) syncShelf() {
+	if len(l.shelved) == 0 || l.shelf().SyncDir() != nil {
+		return // they stay seen until they are read
 	}
-	if err := removeUnchanged(d, f); !missing(err) {
-		return err
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.shelved {
+		l.forgetSeen(c.Channel, c.Stem)
 	}
-	return nil
 }
 
 // removeUnchanged deletes a file if it still is what was found. It holds the file's lock:
@@ -328,32 +290,58 @@ func removeUnchanged(d dir, f found) error {
 	return d.unlink(f.file)
 }
 
-// watch asks for word of changes in a directory. Where there is none of them, C fires
-// with the next poll.
-func (l *look) watch(place string) {
-	if l.watcher.Add(place) == nil {
-		l.watched[place] = true
+// forget decides about files that had a name and have none any more. A file that is renamed
+// while a directory is listed may be missing from one listing, and not from two.
+func (l *look) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := make(map[string]bool) // stemKeys of claims
+	for _, c := range l.claims {
+		held[stemKey(c.Channel, c.Stem)] = true
 	}
-}
-
-// watchAncestor watches the nearest directory above the path that there is, to hear of
-// the path being made.
-func (l *look) watchAncestor() {
-	place := l.v.Path
-	for place != filepath.Dir(place) {
-		place = filepath.Dir(place)
-		if l.watch(place); l.watched[place] {
-			return
+	gone := make(map[string]bool)
+	for key, seen := range l.state.Seen {
+		switch {
+		case held[key] || l.stems[key] || !l.known(seen.Channel):
+		case !l.missing[key]:
+			gone[key] = true
+		case seen.Size == 0 && parseName(seen.File).kind == liveSegment: // Gatekeeper has removed an empty one
+			l.forgetSeen(seen.Channel, parseName(seen.File).stem)
+		default:
+			l.vanished(key, seen)
+		}
+	}
+	l.missing = gone
+	maps.DeleteFunc(l.Gaps.pending, func(key string, _ bool) bool { _, seen := l.state.Seen[key]; return !seen })
+	for id, was := range l.state.Done {
+		if !l.present[id] && l.claims[id] == nil && l.known(was.Channel) {
+			delete(l.state.Done, id)
+			l.dirty = true
+		}
+	}
+	for name := range l.state.Channels {
+		if len(l.state.Channels) > maxChannels && !l.channels[name] && l.known(name) {
+			delete(l.state.Channels, name)
+			l.dirty = true
 		}
 	}
 }
 
-// unwatch ends the watches that the last look needed, and this one does not.
-func (l *look) unwatch() {
-	for place := range l.scanner.watched {
-		if !l.watched[place] {
-			l.watcher.Remove(place)
+// report says what is wrong.
+func (l *look) report() {
+	for place := range l.odd {
+		if l.Inventory.odd[place] == "" {
+			l.Gaps.foreign.Add(1)
 		}
 	}
-	l.scanner.watched = l.watched
+	l.Inventory.odd = l.odd
+	if len(l.odd) > 0 {
+		names := slices.Sorted(maps.Values(l.odd))
+		text := strings.Join(names[:min(len(names), maxNamed)], ", ")
+		if more := len(names) - maxNamed; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		l.trouble["/odd"] = text + ": ignored, not written by Gatekeeper. Remove such files: Gatekeeper up to 3.23 counts every file as an audit result and deletes it"
+	}
+	l.Failures.SetAll("scan/", l.trouble)
 }

@@ -3,8 +3,10 @@ package inventory
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
+	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -12,74 +14,49 @@ import (
 	"github.com/docket-export/docket/internal/disk"
 )
 
-func (v *Inventory) shelfPath() disk.Path { return v.StateDir.Join("claims") }
-
-// openShelf opens the directory of claims, making it where there is none or somebody has
-// removed it, and takes what is in it. Where it cannot be opened it is tried again at the
-// next scan, and files are held open until then.
-func (v *Inventory) openShelf() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.shelf != nil && v.shelf.isAt(v.shelfPath()) {
-		return
-	}
-	err := v.shelfPath().MakeDir()
-	if err == nil {
-		err = v.changeShelf()
-	}
-	text := ""
-	if err != nil {
-		text = fmt.Sprintf("cannot keep files in %s: %v: a restart would lose the files that are being read", v.shelfPath(), err)
-	}
-	v.Failures.Set("claims", text)
-}
-
-// changeShelf goes over to the directory that is there now.
-func (v *Inventory) changeShelf() error {
-	f, err := v.shelfPath().Rooted().OpenDir()
-	if err != nil {
-		return err
-	}
-	d := dir{f: f}
-	if err := v.takeShelf(d); err != nil {
-		d.close()
-		return err
-	}
-	if v.shelf != nil {
-		v.shelf.close()
-	}
-	v.shelf = &d
-	return nil
+// shelf is the directory of claims, or a name in it.
+func (v *Inventory) shelf(name ...string) disk.Path {
+	return v.StateDir.Join(append([]string{"claims"}, name...)...)
 }
 
 // takeShelf takes the files that were claimed before a restart.
-func (v *Inventory) takeShelf(d dir) error {
-	names, err := d.names()
-	if err != nil {
-		return err
+func (v *Inventory) takeShelf() {
+	names, err := v.shelf().Rooted().ReadDir()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		v.cannotShelve(err)
 	}
-	for _, name := range names {
-		c, ok := parseClaimName(name)
-		info, err := d.stat(name)
-		if !ok || err != nil || !info.regular || info.inode != c.Inode {
-			v.Log.Warn("ignored a file that is not a claim", "file", v.shelfPath().Join(name))
+	for _, entry := range names {
+		name := entry.Name()
+		if strings.HasSuffix(name, disk.NewSuffix) {
+			_ = v.shelf(name).Remove() // half of a copy
 			continue
 		}
-		c.Size = info.size
+		c, ok := parseClaimName(name)
+		size, err := v.shelf(name).Size()
+		if !ok || err != nil {
+			v.Log.Warn("ignored a file that is not a claim", "file", v.shelf(name))
+			continue
+		}
+		c.Size = size
 		if known, ok := v.state.Done[c.ID]; ok && known.Size == c.Size {
 			c.stage = done // it is taken off the shelf with the next save
 			v.dirty = true
 		}
-		if v.claims[c.ID] == nil {
-			v.claims[c.ID] = c
-		}
+		v.claims[c.ID] = c
 	}
-	return nil
+}
+
+func (v *Inventory) cannotShelve(err error) {
+	text := ""
+	if err != nil {
+		text = fmt.Sprintf("cannot keep files in %s: %v: files that Gatekeeper deletes before docket reads them are lost", v.shelf(), err)
+	}
+	v.Failures.Set("claims", text)
 }
 
 // claimName is the name of a claim on the shelf.
-func claimName(c *claim) string {
-	return strconv.FormatUint(c.Inode, 10) + "-" + url.PathEscape(c.Channel+"/"+c.Name)
+func claimName(f File) string {
+	return strconv.FormatUint(f.Inode, 10) + "-" + url.PathEscape(f.Channel+"/"+f.Name)
 }
 
 func parseClaimName(name string) (*claim, bool) {
@@ -93,51 +70,36 @@ func parseClaimName(name string) (*claim, bool) {
 		return nil, false
 	}
 	channel, file := path.Split(place)
-	c := newClaim(strings.TrimSuffix(channel, "/"), file, inode)
-	c.stage, c.IsAbandoned = ready, c.name.kind == liveRun
-	return c, c.name.kind != foreign
+	return newClaim(strings.TrimSuffix(channel, "/"), file, inode), parseName(file).kind != foreign
 }
 
-// shelve gives a claim, whose file has its name in d, a name on the shelf: then it needs
-// no open file and outlives this process. Where that cannot be it stays open, and where
-// something is to be redacted: it would lie below the queue's directory as it came. Called
-// with mu held.
-func (v *Inventory) shelve(d dir, c *claim) {
-	if v.shelf == nil || v.HoldOpen {
-		return
+// shelve gives a claim, whose file has its name in d and is open, a name on the shelf. It is a
+// second name of the file or, where that cannot be, that of a copy. What the file holds is
+// durable on nil, the name once the shelf was synced.
+func (v *Inventory) shelve(d dir, c *claim, file *os.File) error {
+	name := claimName(c.File)
+	if err := v.shelf().MakeDir(); err != nil {
+		return err
 	}
-	name := claimName(c)
-	err := d.link(c.Name, *v.shelf, name)
-	if errors.Is(err, fs.ErrExist) {
-		err = nil // from before a crash, or another file that had the name: see below
-	}
+	shelf, err := v.shelf().Rooted().OpenDir()
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) && !v.noLink {
-			v.noLink = true
-			v.Log.Warn("cannot link Gatekeeper's files beside the queue: docket holds them open instead, and a restart loses the deleted ones. "+
-				"Put queue.directory on the volume of the path, but not below the path, and run docket as the user of Gatekeeper", "error", err)
+		return err
+	}
+	to := dir{f: shelf}
+	defer to.close()
+	err = d.link(c.Name, to, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err == nil || errors.Is(err, fs.ErrExist) { // from before a crash
+		if info, err := to.stat(name); err == nil && info.inode == c.Inode {
+			return file.Sync()
 		}
-		return
+		_ = to.unlink(name) // the name went to another file in the meantime
 	}
-	info, err := v.shelf.stat(name)
-	if err != nil {
-		return
-	}
-	if info.inode != c.Inode { // the name went to another file in the meantime
-		_ = v.shelf.unlink(name) // left there, it would be reported at the next start
-		return
-	}
-	c.f.Close()
-	c.f = nil
-	v.forgetSeen(c.Channel, c.Stem)
-}
-
-// Lose lets go of a file that somebody has taken off the shelf. If it still has its name
-// at Gatekeeper it is claimed again, otherwise it has vanished.
-func (v *Inventory) Lose(f File) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.claims, f.ID)
-	v.remember(f.Channel, f.Name, f.Stem, f.Size)
-	poke(v.relook)
+	// Another volume, or a user who may not link the files of Gatekeeper's.
+	return v.shelf(name).ReplaceBy(func(out disk.File) error {
+		_, err := io.Copy(io.NewOffsetWriter(out, 0), io.NewSectionReader(file, 0, c.Size))
+		return err
+	})
 }

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/docket-export/docket/internal/disk"
 )
 
 // maxNames bounds what is held of one directory.
@@ -29,16 +27,6 @@ func (d dir) fd() int { return int(d.f.Fd()) }
 
 func (d dir) close() { d.f.Close() }
 
-// isAt reports whether d is what has the path.
-func (d dir) isAt(path disk.Path) bool {
-	own, err := d.f.Stat()
-	if err != nil {
-		return false
-	}
-	there, err := path.Rooted().Lstat()
-	return err == nil && os.SameFile(own, there)
-}
-
 func (d dir) openat(name string, flags int) (*os.File, error) {
 	for {
 		fd, err := unix.Openat(d.fd(), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|flags, 0)
@@ -49,23 +37,6 @@ func (d dir) openat(name string, flags int) (*os.File, error) {
 			return nil, &os.PathError{Op: "open", Path: name, Err: err}
 		}
 	}
-}
-
-// sub opens a directory of d by its path below d, "." for d itself.
-func (d dir) sub(path string) (dir, error) {
-	current, err := d.openat(".", unix.O_DIRECTORY)
-	if err != nil {
-		return dir{}, err
-	}
-	for name := range strings.SplitSeq(path, "/") {
-		next, err := dir{f: current}.openat(name, unix.O_DIRECTORY)
-		current.Close()
-		if err != nil {
-			return dir{}, err
-		}
-		current = next
-	}
-	return dir{f: current}, nil
 }
 
 // names are those in d, in no order. With an error they are some of them; it is one if
@@ -87,17 +58,18 @@ func (d dir) names() ([]string, error) {
 
 // fileInfo is what identifies a file, and its size.
 type fileInfo struct {
-	inode   uint64
-	size    int64
-	regular bool
-	dir     bool
-	link    bool
+	inode    uint64
+	size     int64
+	modified time.Time
+	regular  bool
+	dir      bool
+	link     bool
 }
 
 func infoOf(st *unix.Stat_t) fileInfo {
 	format := st.Mode & unix.S_IFMT
 	return fileInfo{
-		inode: st.Ino, size: st.Size,
+		inode: st.Ino, size: st.Size, modified: time.Unix(st.Mtim.Unix()),
 		regular: format == unix.S_IFREG, dir: format == unix.S_IFDIR, link: format == unix.S_IFLNK,
 	}
 }
@@ -152,20 +124,4 @@ func (d dir) unlink(name string) error {
 		return &os.PathError{Op: "unlink", Path: name, Err: err}
 	}
 	return nil
-}
-
-// unlocked reports whether nobody holds a lock on f, by taking one for a moment. It is
-// asked of no file that Gatekeeper may be about to lock.
-func unlocked(f *os.File) (bool, error) {
-	err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return false, nil
-	}
-	if err == nil {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_UN)
-	}
-	if err != nil {
-		return false, &os.PathError{Op: "lock", Path: f.Name(), Err: err}
-	}
-	return true, nil
 }

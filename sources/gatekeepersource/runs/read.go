@@ -85,14 +85,7 @@ func (r *Reader) readSegment(ctx context.Context, f inventory.File, lines *lineR
 		return err
 	}
 	defer out.feed.Close()
-	err = eachLine(lines, func(l line) error {
-		if f.IsUnnamed && l.torn() {
-			r.Env.Log.Warn("the last line of a segment was cut off: it is left out", "file", f.Path(), "bytes", len(l.text))
-			return nil
-		}
-		return out.addLine(l)
-	})
-	if err != nil {
+	if err := eachLine(lines, out.addLine); err != nil {
 		return err
 	}
 	return out.finish(ctx)
@@ -175,7 +168,7 @@ func (r *Reader) beginRun(ctx context.Context, f inventory.File) (*runReading, e
 }
 
 func (rd *runReading) line(l line) error {
-	if l.torn() && rd.file.IsUnfinished() {
+	if l.torn() && rd.file.IsAbandoned {
 		rd.tally.tear(max(l.length, int64(len(l.text))))
 		return nil
 	}
@@ -198,7 +191,7 @@ func (rd *runReading) line(l line) error {
 // end sends what follows from the run as a whole.
 func (rd *runReading) end() error {
 	f := rd.file
-	reason := rd.tally.reason(f.IsUnfinished())
+	reason := rd.tally.reason(f.IsAbandoned)
 	rd.result = rd.tally.record(reason, f.Path(), rd.r.files.Channel(f.Channel).Previous)
 	if rd.delta != nil {
 		if err := rd.delta.end(rd.out, &rd.result); err != nil {

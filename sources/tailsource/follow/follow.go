@@ -7,34 +7,34 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/docket-export/docket/internal/outage"
-	"github.com/docket-export/docket/sources/watch"
 )
 
 const (
-	// poll is the fall-back where no change is reported: a network file system.
-	poll = 5 * time.Second
 	// maxHeld bounds the files that are held open while the queue is full.
 	maxHeld = 256
 	// maxSkipped bounds how many files beyond those are known, to count them if they go.
 	maxSkipped = 1 << 12
-	// clockSlack allows for a file system whose clock is not the system's.
-	clockSlack = 2 * time.Second
+	// missingFor is how long a log may have no file before it is reported: it may be being
+	// rotated.
+	missingFor = 5 * time.Second
 )
 
 // Options say what to follow.
 type Options struct {
 	Path string // absolute
+	// Poll is how often the path is looked at.
+	Poll time.Duration
 	// Grace is how long a file is read on after its successor has contents.
 	Grace time.Duration
-	// Known is what was read before a restart; First says that nothing was followed then.
+	// Known is what was read before a restart.
 	Known History
-	First bool
 	// Claims is shared by the followers of one source; nil: there is no other.
 	Claims *Claims
 	// MayGo says that a missing file is no trouble: it matched a pattern.
@@ -65,48 +65,40 @@ const (
 // to be read. It goes on while the reader waits for the queue.
 type Follower struct {
 	path   string
+	poll   time.Duration
 	grace  time.Duration
 	log    *slog.Logger
 	said   outage.Log // of the directory that cannot be listed
 	report Report
 	claims *Claims
 	mayGo  bool
-	watch  *watch.Watcher
 	list   func(dir string) ([]file, error)
-	wake   chan struct{} // the reader is to look again
 	room   chan struct{} // the reader has finished a file
 
-	dirs []string // that are watched; owned by scan
-	real string   // where the path led last; owned by scan
+	real   string    // where the path led last; owned by scan
+	listed time.Time // when a directory had changed last that was looked at for other logs; owned by scan
+	seen   time.Time // when there was a file at the path last; owned by scan
 
-	listed time.Time // when a directory had changed last that was looked at for neighbours; owned by scan
-
-	mu      sync.Mutex
-	retired bool               // nothing comes after what is held
-	held    []*generation      // to be read, in order; the last is the latest
-	resume  *Contents          // what was being read before the restart, until it is found
-	done    []Contents         // what was read
-	known   bool               // there was a file to follow: others may have come after it
-	seen    time.Time          // of the generation that was being read before the restart
-	beside  map[identity]bool  // are not of this log: they had other names while it had its own
-	skipped map[identity]int64 // seen at the path while there was no room to hold them, and their sizes then
+	mu       sync.Mutex
+	retired  bool               // nothing comes after what is held
+	held     []*generation      // to be read, in order; the last is the latest
+	resume   *Contents          // what was being read before the restart, until it is found
+	done     []Contents         // what was read
+	followed bool               // see History
+	beside   []identity         // see History
+	skipped  map[identity]int64 // seen at the path while there was no room to hold them, and their sizes then
 }
 
-// New looks at the path for the first time: what happens from then on is not missed.
-// Close the Follower when Run has returned.
+// New looks at the path for the first time. Close the Follower when Run has returned.
 func New(o Options) *Follower {
 	f := &Follower{
-		path: o.Path, grace: o.Grace, log: o.Log, report: o.Report, claims: o.Claims, mayGo: o.MayGo, list: list,
-		watch: watch.New(poll, o.Log), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
-		seen: o.Known.Seen, known: !o.First, skipped: make(map[identity]int64), beside: make(map[identity]bool),
-	}
-	for _, id := range o.Known.Beside {
-		f.beside[id] = true
+		path: o.Path, poll: o.Poll, grace: o.Grace, log: o.Log, report: o.Report, claims: o.Claims, mayGo: o.MayGo, list: list,
+		room: make(chan struct{}, 1), skipped: make(map[identity]int64),
+		followed: o.Known.Followed, beside: slices.Clone(o.Known.Beside), done: slices.Clone(o.Known.Files),
 	}
 	if f.claims == nil {
 		f.claims = NewClaims()
 	}
-	f.done = slices.Clone(o.Known.Files)
 	if c := o.Known.Active(); c != nil {
 		own := *c
 		f.resume = &own
@@ -119,20 +111,18 @@ func New(o Options) *Follower {
 	return f
 }
 
-// Wake fires when there may be more to read.
-func (f *Follower) Wake() <-chan struct{} { return f.wake }
-
-// Run looks whenever something may have changed, until ctx is done.
+// Run looks again and again, until ctx is done.
 func (f *Follower) Run(ctx context.Context) {
+	tick := time.NewTicker(f.poll)
+	defer tick.Stop()
 	for {
 		select {
-		case <-f.watch.C():
+		case <-tick.C:
 		case <-f.room:
 		case <-ctx.Done():
 			return
 		}
 		f.scan()
-		signal(f.wake)
 	}
 }
 
@@ -147,64 +137,65 @@ func signal(c chan<- struct{}) {
 func (f *Follower) scan() {
 	f.claims.scan.Lock()
 	defer f.claims.scan.Unlock()
-	p, err := f.find()
-	if f.watchPlaces(p) {
-		p, err = f.find() // it may have changed before it was watched
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var current file
-	if err == nil {
-		current, err = examinePath(p.real)
-	}
-	if err == nil && !current.regular {
-		err = &fs.PathError{Op: "read", Path: p.real, Err: errNotRegular}
-	}
-	f.findResumed(p, current, err == nil)
-	if err != nil {
-		if !f.known { // from now on, what comes and goes is not to be missed
-			f.known, f.seen = true, time.Now()
+	current, err := f.find()
+	f.findResumed(current, err == nil)
+	switch latest := f.latest(); {
+	case err != nil:
+		if !f.followed { // from now on, what comes and goes is not to be missed
+			f.noteBeside(f.path)
 		}
 		f.cannot(err)
-		return
-	}
-	if latest := f.latest(); latest != nil && latest.identity == current.identity {
+	case latest != nil && latest.identity == current.identity:
+		f.seen = time.Now()
 		f.report.Set(thePath, "")
 		f.lookAt(latest)
-		f.latest().seen = time.Now()
-		f.noteBeside(p.real)
-	} else {
-		isFirst := !f.known
-		f.begin(p.real)
-		if isFirst && f.latest() != nil {
-			f.noteBeside(p.real)
+		f.noteBeside(current.path)
+	default:
+		f.seen = time.Now()
+		if f.begin(current.path); !f.followed {
+			f.noteBeside(current.path)
 		}
 	}
 	f.noteReplaced()
 }
 
-// find is where the path leads. A link to the log of a container goes before the log does, which
-// may rotate once more in between.
-func (f *Follower) find() (place, error) {
-	p, err := find(f.path)
+// find is the file to which the path leads. A link to the log of a container goes before the
+// log does, which may rotate once more in between.
+func (f *Follower) find() (file, error) {
+	current, err := lead(f.path)
 	if f.mayGo && errors.Is(err, fs.ErrNotExist) && f.real != "" {
-		if last, err := find(f.real); err == nil {
-			last.links = append(last.links, p.links...)
+		if last, err := lead(f.real); err == nil {
 			return last, nil
 		}
 	}
-	if p.real != "" {
-		f.real = p.real
+	if err == nil {
+		f.real = current.path
 	}
-	return p, err
+	return current, err
 }
 
-var errNotRegular = errors.New("not a regular file")
+// lead follows the symbolic links of an absolute path.
+func lead(path string) (file, error) {
+	if _, err := os.Stat(path); err != nil {
+		return file{}, err // the system's reason is better than that of package filepath
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return file{}, err
+	}
+	current, err := examinePath(real)
+	if err == nil && !current.regular {
+		err = &fs.PathError{Op: "read", Path: real, Err: errors.New("not a regular file")}
+	}
+	return current, err
+}
 
 // cannot reports that nothing can be read at the path.
 func (f *Follower) cannot(err error) {
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && (f.mayGo || time.Since(f.lastSeen()) < poll && f.latest() != nil):
+	case errors.Is(err, fs.ErrNotExist) && (f.mayGo || f.latest() != nil && time.Since(f.seen) < missingFor):
 		// It is being rotated, or went for good.
 	case errors.Is(err, fs.ErrNotExist):
 		f.report.Set(thePath, fmt.Sprintf("%s does not exist: docket reads it as soon as it exists (%v)", f.path, err))
@@ -213,35 +204,6 @@ func (f *Follower) cannot(err error) {
 	default:
 		f.report.Set(thePath, fmt.Sprintf("cannot read %s: %v", f.path, err))
 	}
-}
-
-// watchPlaces watches what can make the path lead elsewhere, and the directory of the
-// file. It reports whether that has changed.
-func (f *Follower) watchPlaces(p place) bool {
-	var dirs []string
-	if p.real != "" {
-		base, dir := filepath.Base(p.real), filepath.Dir(p.real)
-		dirs = append(dirs, dir)
-		// An error means that it has gone or may not be read: find tells why.
-		_ = f.watch.AddWrites(dir, func(name string) bool { return name == base || isRotated(base, name) })
-	}
-	for _, dir := range p.links {
-		if !slices.Contains(dirs, dir) {
-			dirs = append(dirs, dir)
-			_ = f.watch.Add(dir)
-		}
-	}
-	slices.Sort(dirs)
-	if slices.Equal(dirs, f.dirs) {
-		return false
-	}
-	for _, dir := range f.dirs {
-		if !slices.Contains(dirs, dir) {
-			f.watch.Remove(dir)
-		}
-	}
-	f.dirs = dirs
-	return true
 }
 
 // The methods below are called with f.mu held.
@@ -254,102 +216,64 @@ func (f *Follower) latest() *generation {
 	return f.held[len(f.held)-1]
 }
 
-// lastSeen is when the latest generation was last seen at the path: what came after it,
-// and is not there any more, was modified since.
-func (f *Follower) lastSeen() time.Time {
-	if g := f.latest(); g != nil {
-		return g.seen
-	}
-	return f.seen
-}
-
-// note takes down what the contents look like, to know them again.
-func (g *generation) note(size int64) {
-	if g.file == nil {
-		return
-	}
-	g.size = max(g.size, size)
-	if n := int(min(size, headBytes)); n > len(g.peek) {
-		if peek, err := part(g.file, 0, n); err == nil && bytes.HasPrefix(peek, g.peek) {
-			g.peek = peek
-		}
-	}
-}
-
 // hold adds what is to be read after all that is held.
 func (f *Follower) hold(gs ...*generation) {
 	for _, g := range gs {
-		g.seen = f.lastSeen()
-		if info, err := examine(g.file); err == nil {
-			g.note(info.size)
-			// Where it was read before, it is out of turn: others may be older and unread.
-			if g.known == nil && info.modified.After(g.seen) {
-				g.seen = info.modified
-			}
-		}
+		g.look()
 		f.held = append(f.held, g)
 		f.claims.hold(f, g.identity)
 	}
-	f.known = true
 }
 
-// begin begins to follow the file at the path, and before it those that were there
-// since the latest was seen.
+// begin begins to follow the file at the path, and before it those to which the log was
+// rotated since.
 func (f *Follower) begin(path string) {
-	looks := 1
-	for !f.tryBegin(path, looks == maxLooks) {
-		looks++
-	}
-}
-
-// tryBegin is begin, unless the file at the path was replaced meanwhile and this is not the
-// last try: what came after it may be among what was found before it. Then it is false.
-func (f *Follower) tryBegin(path string, last bool) bool {
-	file, info, err := open(path)
-	if err != nil {
-		f.cannot(err)
-		return true
-	}
-	taken := slices.ContainsFunc(f.held, func(g *generation) bool { return g.isFile(info.identity) }) || f.retired || !f.claims.mine(f, file, info)
-	// Once there are too many, room is made for several: each time costs a listing.
-	full := len(f.held) >= maxHeld || len(f.skipped) > 0 && len(f.held) > maxHeld/2
-	if taken || full {
-		file.Close()
-		if !taken {
-			f.crowded(info)
+	for looks := 1; ; looks++ {
+		o, info, err := open(path)
+		if err != nil {
+			f.cannot(err)
+			return
 		}
-		return true
-	}
-	next := &generation{identity: info.identity, real: path, file: file}
-	for _, c := range f.done {
-		if c.identity == info.identity && c.matches(file, info.size) {
-			next.known = &c // it was renamed, and has its name again
+		taken := f.retired || f.isHeld(info.identity) || !f.claims.mine(f, o, info)
+		// Once there are too many, room is made for several: each time costs a listing.
+		full := len(f.held) >= maxHeld || len(f.skipped) > 0 && len(f.held) > maxHeld/2
+		if taken || full {
+			o.Close()
+			if !taken {
+				f.crowded(info)
+			}
+			return
 		}
-	}
-	if f.known {
-		found, all := f.between(path, next)
-		now, err := examinePath(path)
-		switch {
-		case err != nil: // its successor may have come, and have been renamed too
-			found = withoutYounger(found, info)
-		case now.identity != info.identity && !last:
+		next := &generation{identity: info.identity, real: path, file: o}
+		for _, c := range f.done {
+			if c.identity == info.identity && c.matches(o, info.size) {
+				next.known = &c // it was renamed, and has its name again
+			}
+		}
+		var found []*generation
+		all := true
+		if f.followed {
+			found, all = f.predecessors(path, info.identity)
+		}
+		// The log may have been rotated meanwhile: what came after the file may be among those
+		// that were found before it.
+		if now, err := examinePath(path); (err != nil || now.identity != info.identity) && looks < maxLooks {
 			closeAll(found)
-			file.Close()
-			return false
+			o.Close()
+			continue
 		}
 		f.hold(found...)
 		if !all { // the rest of them comes first
-			file.Close()
+			o.Close()
 			f.crowded(info)
-			return true
+			return
 		}
+		f.hold(next)
+		f.settleSkipped()
+		f.report.Set(thePath, "")
+		f.report.Set(theHeld, "")
+		return
 	}
-	f.hold(next)
-	next.seen = time.Now()
-	f.settleSkipped()
-	f.report.Set(thePath, "")
-	f.report.Set(theHeld, "")
-	return true
 }
 
 // crowded notes a file at the path for which there is no room.
@@ -363,16 +287,109 @@ func (f *Follower) crowded(info file) {
 // settleSkipped counts what was seen while there was no room, and is gone.
 func (f *Follower) settleSkipped() {
 	for id, size := range f.skipped {
-		if !slices.ContainsFunc(f.held, func(g *generation) bool { return g.identity == id }) {
+		if !f.isHeld(id) {
 			f.report.Gap(Lost{Bytes: uint64(size)}, "a log file was rotated away before docket read it, because too many files waited for the queue", "inode", id.Inode)
 		}
 	}
 	clear(f.skipped)
 }
 
-func (g *generation) look() (file, error) {
-	if g.file == nil {
-		return file{}, fs.ErrNotExist
+// findResumed finds what was being read before the restart: under any name beside the path, or
+// with its contents at the path. current is what is at the path, if there is something.
+func (f *Follower) findResumed(current file, there bool) {
+	c := f.resume
+	if c == nil {
+		return
 	}
-	return examine(g.file)
+	files, _ := f.listBeside(c.Real)
+	if there && filepath.Dir(current.path) != filepath.Dir(c.Real) {
+		others, _ := f.listBeside(current.path)
+		files = append(files, others...)
+	}
+	files = slices.DeleteFunc(files, func(o file) bool { return o.identity != c.identity })
+	if there {
+		files = append(files, current) // on another volume the same file has another inode
+	}
+	for _, o := range files {
+		if opened := openListed(o); opened != nil {
+			if c.matches(opened, o.size) {
+				f.hold(&generation{identity: o.identity, real: c.Real, known: c, file: opened})
+				f.resume = nil
+				return
+			}
+			opened.Close()
+		}
+	}
+	if !there {
+		return // the file system may not be mounted yet
+	}
+	f.resume = nil
+	c.Done = true
+	f.done = append(f.done, *c)
+	f.report.Gap(Lost{}, "the log file that docket was reading is gone: any lines after the last position are lost. Rotate by renaming, and let rotated files stay uncompressed for longer (delaycompress)",
+		"path", f.path, "inode", c.Inode, "position", c.Offset)
+	if o := openListed(current); o != nil && current.identity == c.identity { // it was overwritten, and copies of it lie beside it
+		f.hold(&generation{identity: current.identity, real: current.path, file: o})
+	} else if o != nil {
+		o.Close()
+	}
+}
+
+// lookAt sees whether the latest file has other contents now, and how long they are.
+func (f *Follower) lookAt(g *generation) {
+	info, err := examine(g.file)
+	if err != nil {
+		f.cannot(err)
+		return
+	}
+	same, err := holds(g.file, g.peek, 0)
+	if err != nil {
+		f.cannot(err)
+		return
+	}
+	if info.size < g.size || !same {
+		f.overwritten(g)
+		return
+	}
+	g.look()
+}
+
+// look notes how long the contents are and how they begin, to know them again.
+func (g *generation) look() {
+	if g.file == nil {
+		return
+	}
+	info, err := examine(g.file)
+	if err != nil {
+		return // the reader will say so
+	}
+	g.size = max(g.size, info.size)
+	if n := int(min(info.size, headBytes)); n > len(g.peek) {
+		if peek, err := part(g.file, 0, n); err == nil && bytes.HasPrefix(peek, g.peek) {
+			g.peek = peek
+		}
+	}
+}
+
+// overwritten says that the file of g has other contents now: it was truncated. What was not
+// read of the old ones is lost.
+func (f *Follower) overwritten(g *generation) {
+	o := g.file
+	g.file = nil
+	g.replaced = time.Now().Add(-f.grace)
+	if g == f.latest() {
+		f.hold(&generation{identity: g.identity, real: g.real, file: o})
+	} else {
+		o.Close()
+	}
+}
+
+// noteReplaced notes from which files the writer has moved on.
+func (f *Follower) noteReplaced() {
+	for i, g := range f.held[:max(0, len(f.held)-1)] {
+		next := f.held[i+1]
+		if next.look(); g.replaced.IsZero() && (next.size > 0 || i+2 < len(f.held)) {
+			g.replaced = time.Now()
+		}
+	}
 }

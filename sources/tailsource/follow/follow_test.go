@@ -58,29 +58,34 @@ func TestRenamedSinceItWasListed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.log")
-	f := New(Options{Path: path, Report: quiet{}, Log: slog.New(slog.DiscardHandler)})
-	t.Cleanup(f.Close)
+	f := newFollower(t, path)
 	write(t, path, "first\n")
 	rotate(t, path)
 	write(t, path, "second\n")
+	rotate(t, path)
 	files, err := list(dir)
 	if err != nil || len(files) != 2 {
 		t.Fatalf("got %v, %v, want two files", files, err)
 	}
 	rotate(t, path)
-	for _, c := range files {
-		if g, there := f.consider(c, path); g != nil || there {
-			t.Errorf("%s: got it, want that it is not there any more", c.path)
-		}
-	}
-	write(t, path, "third\n")
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	found, all := f.between(path, &generation{})
+	for _, c := range files {
+		if o, _, isOurs := f.judge(c, path, identity{}); o != nil || !isOurs {
+			t.Errorf("%s: got %v, %v, want that it is not there any more", c.path, o, isOurs)
+		}
+	}
+	found, all := f.predecessors(path, identity{})
 	defer closeAll(found)
 	if len(found) != 2 || !all {
 		t.Errorf("got %d files, %v, want the two that have made way, under their names of now", len(found), all)
 	}
+}
+
+func newFollower(t *testing.T, path string) *Follower {
+	f := New(Options{Path: path, Report: quiet{}, Log: slog.New(slog.DiscardHandler)})
+	t.Cleanup(f.Close)
+	return f
 }
 
 // TestGrace: a file whose successor has contents is read on for as long as the grace says.
@@ -96,10 +101,10 @@ func TestGrace(t *testing.T) {
 		write(t, path, "second\n")
 		f.scan()
 		r, buf := f.Next(), make([]byte, 99)
-		if data, _, err := r.Read(buf, true); string(data) != "first\n" || err != nil {
+		if data, err := r.Read(buf, true); string(data) != "first\n" || err != nil {
 			t.Fatalf("got %q, %v, want the first line", data, err)
 		}
-		if _, _, err := r.Read(buf, true); !errors.Is(err, io.EOF) || r.IsOver() != isOver {
+		if _, err := r.Read(buf, true); !errors.Is(err, io.EOF) || r.IsOver() != isOver {
 			t.Errorf("grace of %v: got %v, over: %v; want the end, over: %v", grace, err, r.IsOver(), isOver)
 		}
 		if due := time.Until(r.Due()); due > grace || due < grace-time.Minute {
@@ -140,8 +145,7 @@ func TestRotatedWhileItIsListed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "a.log")
-			f := New(Options{Path: path, Report: quiet{}, Log: slog.New(slog.DiscardHandler)})
-			t.Cleanup(f.Close)
+			f := newFollower(t, path)
 			calls := 0
 			f.list = func(dir string) ([]file, error) {
 				files, err := list(dir)
@@ -162,7 +166,7 @@ func TestRotatedWhileItIsListed(t *testing.T) {
 			f.scan()
 			var got []string
 			for r := f.Next(); r != nil; r = f.Next() {
-				data, _, err := r.Read(make([]byte, 99), true)
+				data, err := r.Read(make([]byte, 99), true)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -12,13 +12,14 @@ import (
 // minHole is the shortest hole that is worth being skipped.
 const minHole = 256 << 10
 
-// Reader reads the contents of one file, from where an earlier reading ended to their end:
-// whatever becomes of the file's name, and in a copy where they were overwritten. One
-// goroutine uses it.
+// Reader reads the contents of one file, from where an earlier reading ended to their end,
+// whatever becomes of the file's name. One goroutine uses it.
 type Reader struct {
 	f      *Follower
 	g      *generation
-	taken         // what Read has returned
+	pos    int64  // what is before was read
+	head   []byte // what the contents begin with, up to headBytes, as far as it was read
+	tail   []byte // what is before pos, up to tailBytes
 	mark   []byte // what is before offset
 	offset int64  // behind the last whole line that Read has returned
 	now    position
@@ -41,12 +42,6 @@ func (r *Reader) Path() string { return r.g.real }
 
 // Inode is that of the file.
 func (r *Reader) Inode() uint64 { return r.g.Inode }
-
-// Seen is when the file was last seen at the path.
-func (r *Reader) Seen() time.Time { return r.f.seenOf(r.g) }
-
-// Beside are the files that are known for other logs.
-func (r *Reader) Beside() []identity { return r.f.besides() }
 
 // Name is that of the file which the last Read has read.
 func (r *Reader) Name() string { return r.now.file.Name() }
@@ -78,28 +73,24 @@ func (r *Reader) FirstLine() string {
 	return windowOf(first).Sum
 }
 
-// ErrMoved says that the contents are nowhere any more.
+// ErrMoved says that the file was truncated: the contents are nowhere any more.
 var ErrMoved = errors.New("the file has other contents now")
 
-// Read returns the next bytes, which are in buf, and the offset of the first. io.EOF:
-// there are none for now. ErrMoved: there will be none. isBetween says that no line has
-// begun: a hole before the next is skipped.
-func (r *Reader) Read(buf []byte, isBetween bool) (data []byte, at int64, err error) {
-	for {
-		r.now = r.f.position(r.g, r.taken)
-		r.over = !r.now.over.IsZero() && !time.Now().Before(r.now.over)
-		if r.now.file == nil {
-			return nil, r.pos, ErrMoved
-		}
-		n, err := r.readOnce(buf, isBetween)
-		if errors.Is(err, ErrMoved) {
-			r.f.differs(r.g, r.now.file)
-			continue // in what has the contents, if anything has
-		}
-		at = r.pos
-		r.note(buf[:n])
-		return buf[:n], at, err
+// Read returns the next bytes, which are in buf. io.EOF: there are none for now. ErrMoved:
+// there will be none. isBetween says that no line has begun: a hole before the next is
+// skipped.
+func (r *Reader) Read(buf []byte, isBetween bool) ([]byte, error) {
+	r.now = r.f.position(r.g)
+	r.over = !r.now.over.IsZero() && !time.Now().Before(r.now.over)
+	if r.now.file == nil {
+		return nil, ErrMoved
 	}
+	n, err := r.readOnce(buf, isBetween)
+	if errors.Is(err, ErrMoved) {
+		r.f.differs(r.g, r.now.file)
+	}
+	r.note(buf[:n])
+	return buf[:n], err
 }
 
 func (r *Reader) readOnce(buf []byte, isBetween bool) (n int, err error) {
@@ -139,11 +130,16 @@ func (r *Reader) skipHole() {
 // check reports with ErrMoved that what was read is no longer in the file or, before
 // anything was, what was seen there.
 func (r *Reader) check() error {
-	same, err := r.isIn(r.now.file)
-	if err == nil && r.pos == 0 && len(r.now.peek) > 0 {
-		same = begins(r.now.file, r.now.peek)
+	head := r.head
+	if r.pos == 0 {
+		head = r.now.peek
 	}
-	if err == nil && !same {
+	begins, err := holds(r.now.file, head, 0)
+	if err != nil {
+		return err
+	}
+	goesOn, err := holds(r.now.file, r.tail, r.pos-int64(len(r.tail)))
+	if err == nil && !(begins && goesOn) {
 		err = ErrMoved
 	}
 	return err
@@ -206,7 +202,7 @@ func (r *Reader) Describe(c Contents) Contents {
 // Finish lets go of the file, which was read, and returns c as that of contents that are
 // done.
 func (r *Reader) Finish(c Contents) Contents {
-	c.Done, c.Copied, c.Modified = true, r.now.copied, time.Now()
+	c.Done, c.Modified = true, time.Now()
 	if r.now.file != nil {
 		if info, err := examine(r.now.file); err == nil {
 			c.Modified = info.modified

@@ -1,27 +1,15 @@
 package formats
 
-import (
-	"bytes"
-
-	"github.com/docket-export/docket/decision"
-)
+import "bytes"
 
 // keptRecords bounds the room that is kept for the next records.
 const keptRecords = 1 << 20
 
 // Batch is what a decoder has chosen, in order.
 type Batch struct {
-	// Runs are the run records among them.
-	Runs    []Run
 	records []byte // each ended by "\n"
 	lines   int
 	large   []oversize
-}
-
-// Run is a run record, by its place in the batch.
-type Run struct {
-	Nth int // counting records over the limit
-	*decision.Run
 }
 
 // oversize is a record over the limit.
@@ -55,7 +43,7 @@ func (b *Batch) Clear() {
 	if b.records = b.records[:0]; cap(b.records) > keptRecords {
 		b.records = nil
 	}
-	b.lines, b.large, b.Runs = 0, nil, nil
+	b.lines, b.large = 0, nil
 }
 
 func (b *Batch) add(record []byte) {
@@ -65,9 +53,4 @@ func (b *Batch) add(record []byte) {
 
 func (b *Batch) addTooLarge(prefix []byte, length int64) {
 	b.large = append(b.large, oversize{len(b.records), b.lines, bytes.Clone(prefix), length})
-}
-
-func (b *Batch) addRun(rec *decision.Run) {
-	b.add(encode(rec))
-	b.Runs = append(b.Runs, Run{b.Count(), rec})
 }

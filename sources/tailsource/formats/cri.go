@@ -122,14 +122,13 @@ func looksLikeTime(s []byte) bool {
 }
 
 // joined is what has come of a line that a runtime has cut into pieces. It is part of
-// what a source keeps, as the rest may come after a restart, or in the next file. Where
-// something is to be redacted a state has only the place at which the line begins: half a
-// line cannot be redacted.
+// what a source keeps, as the rest may come after a restart, or in the next file.
 type joined struct {
 	Text   []byte `json:"text,omitempty"`
 	Length int64  `json:"length,omitempty"` // of a line over the limit, of which Text is the beginning
-	Begun  Origin `json:"begun,omitzero"`   // where its first piece is
-	Lost   bool   `json:"lost,omitempty"`   // what had come is gone: what comes of it is passed over
+	Lost   bool   `json:"lost,omitempty"`   // what had come was not kept: what comes of it is passed over
+
+	told bool // that it is lost
 }
 
 // clear forgets the line, and keeps its room for the next.
@@ -141,25 +140,6 @@ func (j *joined) clear() {
 }
 
 func (j *joined) empty() bool { return len(j.Text) == 0 && j.Length == 0 && !j.Lost }
-
-// withoutText is what a state may have of the line where it is to be redacted.
-func (j *joined) withoutText() joined {
-	switch {
-	case j.empty():
-		return joined{}
-	case j.Lost:
-		return joined{Lost: true}
-	case j.Begun == Origin{}: // an earlier docket has not written where it began
-		return joined{Begun: nowhere}
-	}
-	return joined{Begun: j.Begun}
-}
-
-// nowhere is where a line began that cannot be read again.
-var nowhere = Origin{Offset: -1}
-
-// isElsewhere reports whether the text of the line is to be read again.
-func (j *joined) isElsewhere() bool { return j.empty() && j.Begun != Origin{} }
 
 // add appends a piece; length is 0, or that of a piece of which text is the beginning.
 func (j *joined) add(text []byte, length int64, limit int) {

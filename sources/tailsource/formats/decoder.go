@@ -18,7 +18,6 @@ type Decoder struct {
 
 	lines      splitter
 	carry      Carry
-	at         Origin // of the line
 	passed     [reasons]uint64
 	seen       bool // a whole line of the file
 	recognised bool
@@ -27,10 +26,9 @@ type Decoder struct {
 // Options say how a log is decoded.
 type Options struct {
 	Format Format
-	Limit  int    // the longest record that is held
-	Log    string // the name of the log, for the records of runs
-	// Redaction is what is left out of what is kept of lines; nil: nothing.
-	Redaction sources.Redaction
+	Limit  int // the longest record that is held
+	// Redacts says that lines are to be redacted: no half of one is carried over.
+	Redacts bool
 }
 
 // NewDecoder makes a decoder that goes on with what an earlier one has carried over.
@@ -40,47 +38,45 @@ func NewDecoder(o Options, c *Carry) *Decoder {
 	return d
 }
 
-// Origin is a place in the contents of a log.
-type Origin struct {
-	Generation uint64 `json:"generation"`
-	Offset     int64  `json:"offset"`
-}
+// Carry is what lines leave behind for those that follow, be it in the next file: what has come
+// of a line in pieces, by its stream.
+type Carry [streams]joined
 
-// Carry is what lines leave behind for those that follow, be it in the next file.
-type Carry struct {
-	Joined [streams]joined `json:"joined"`
-	Audits audits          `json:"audits"`
-}
-
-// HasText reports whether any line in pieces has a text.
-func (c *Carry) HasText() bool {
-	return slices.ContainsFunc(c.Joined[:], func(j joined) bool { return len(j.Text) > 0 })
-}
-
-func (c *Carry) clone() Carry {
-	own := Carry{Audits: c.Audits.clone()}
-	for i, j := range c.Joined {
-		own.Joined[i] = j
-		own.Joined[i].Text = bytes.Clone(j.Text)
-	}
-	return own
-}
-
-// withoutText is a copy for a state, where lines are to be redacted.
-func (c *Carry) withoutText() Carry {
-	own := Carry{Audits: c.Audits.clone()}
-	for i, j := range c.Joined {
-		own.Joined[i] = j.withoutText()
+func (c *Carry) clone() (own Carry) {
+	for i, j := range c {
+		own[i] = j
+		own[i].Text = bytes.Clone(j.Text)
 	}
 	return own
 }
 
 // Carry is a copy of what is carried over, for a state.
 func (d *Decoder) Carry() Carry {
-	if d.Redaction != nil {
-		return d.carry.withoutText()
+	if !d.Redacts {
+		return d.carry.clone()
 	}
-	return d.carry.clone()
+	var own Carry
+	for i := range d.carry {
+		own[i].Lost = !d.carry[i].empty() // half a line cannot be redacted
+	}
+	return own
+}
+
+// HasText reports whether any line in pieces has a text.
+func (d *Decoder) HasText() bool {
+	return slices.ContainsFunc(d.carry[:], func(j joined) bool { return len(j.Text) > 0 })
+}
+
+// Forget returns how many lines in pieces were not carried over, once: the numbers of the lines
+// behind them are not what they were.
+func (d *Decoder) Forget() (lost int) {
+	for i := range d.carry {
+		if j := &d.carry[i]; j.Lost && !j.told {
+			j.told = true
+			lost++
+		}
+	}
+	return lost
 }
 
 // Begin begins another file. recognised says that an earlier reading has recognised something
@@ -125,11 +121,8 @@ const (
 
 var reasonNames = [reasons]string{"NoObject", "OtherKind", "Unframed"}
 
-// Decode takes the next bytes of a file, and where they are.
-func (d *Decoder) Decode(at Origin, data []byte) {
-	d.at, d.lines.at = at, at.Offset
-	d.lines.split(data, d.line)
-}
+// Decode takes the next bytes of a file.
+func (d *Decoder) Decode(data []byte) { d.lines.split(data, d.line) }
 
 // End takes what the file ends with behind its last newline for a line. moved says that
 // what comes next is not the same log: of a line in pieces no more comes.
@@ -138,7 +131,7 @@ func (d *Decoder) End(moved bool) {
 		d.line(rest, length)
 	}
 	for s := range streams {
-		if moved && !d.carry.Joined[s].empty() {
+		if moved && !d.carry[s].empty() {
 			d.endJoined(s)
 		}
 	}
@@ -167,10 +160,7 @@ func (d *Decoder) line(text []byte, length int64) {
 
 // join takes what a runtime has written: a line, or a piece of one.
 func (d *Decoder) join(f frame, length int64) {
-	j := &d.carry.Joined[f.stream]
-	if j.empty() && f.partial && len(f.text) > 0 {
-		j.Begun = Origin{d.at.Generation, d.lines.begun}
-	}
+	j := &d.carry[f.stream]
 	switch {
 	case f.partial && j.Lost:
 	case f.partial:
@@ -185,32 +175,11 @@ func (d *Decoder) join(f frame, length int64) {
 
 // endJoined takes what there is of a line in pieces for the whole of it.
 func (d *Decoder) endJoined(s stream) {
-	j := &d.carry.Joined[s]
+	j := &d.carry[s]
 	if !j.Lost {
 		d.choose(j.Text, j.Length)
 	}
 	j.clear()
-}
-
-// Recall completes the lines in pieces of which Carry says only where they begin: read
-// gives a decoder what was read of the log from there on. It returns how many are lost:
-// they are passed over, and the numbers of the lines behind them are not what they were.
-func (d *Decoder) Recall(read func(again *Decoder, from Origin) error) (lost int) {
-	for s := range streams {
-		j := &d.carry.Joined[s]
-		if !j.isElsewhere() {
-			continue
-		}
-		again := NewDecoder(Options{Format: d.Format, Limit: d.Limit}, &Carry{})
-		err := read(again, j.Begun)
-		if found := again.carry.Joined[s]; err == nil && found.Begun == j.Begun && !found.empty() {
-			*j = found
-			continue
-		}
-		*j = joined{Lost: true}
-		lost++
-	}
-	return lost
 }
 
 // choose emits text if it is a record of the format. A line that cannot be read, and
@@ -252,10 +221,6 @@ func (d *Decoder) chooseGatekeeper(text []byte) {
 	} else {
 		d.passOther(text, "msg", "ts")
 	}
-	if rec := d.carry.Audits.observe(event, d.clean(text)); rec != nil {
-		rec.File = d.Log
-		d.Batch.addRun(rec)
-	}
 }
 
 // take emits a record that can be read.
@@ -271,19 +236,6 @@ func (d *Decoder) passOther(text []byte, members ...string) {
 	d.recognised = d.recognised || !slices.ContainsFunc(members, func(name string) bool {
 		return rawjson.Member(text, name).Kind() == rawjson.Invalid
 	})
-}
-
-// clean is what redaction leaves of a line that is JSON; nil where it leaves nothing for
-// now. A run of which a line is missing is not proven.
-func (d *Decoder) clean(text []byte) []byte {
-	if d.Redaction == nil {
-		return text
-	}
-	left, err := d.Redaction.Append(nil, text)
-	if err != nil {
-		return nil
-	}
-	return left
 }
 
 // isObject reports whether text begins as an object does.

@@ -2,21 +2,18 @@ package formats
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/docket-export/docket/decision"
 )
 
 // decode runs the bytes of a whole file through a decoder, in pieces of the given size.
 func decode(format Format, limit, piece int, data []byte) (records []string, large []int64) {
-	d := NewDecoder(Options{Format: format, Limit: limit, Log: "manager.log"}, &Carry{})
+	d := NewDecoder(Options{Format: format, Limit: limit}, &Carry{})
 	for part := range slices.Chunk(data, piece) {
-		d.Decode(Origin{}, part)
+		d.Decode(part)
 	}
 	d.End(false)
 	_ = d.Batch.Send(func(text []byte, _ int) error {
@@ -105,58 +102,6 @@ func TestWhatIsEmitted(t *testing.T) {
 	}
 }
 
-func auditLine(event, more string) string {
-	return `{"level":"info","process":"audit","audit_id":"2026-01-05T10:05:00Z","event_type":"` + event + `"` + more + `}`
-}
-
-const (
-	ofA = `,"constraint_group":"g","constraint_kind":"K","constraint_name":"a"`
-	ofB = `,"constraint_group":"g","constraint_kind":"K","constraint_name":"b"`
-)
-
-// TestRunsAreProvenByTheirTotals: what the logger left out is seen by Gatekeeper's own
-// counts.
-func TestRunsAreProvenByTheirTotals(t *testing.T) {
-	t.Parallel()
-	started, finished := auditLine("audit_started", ""), auditLine("audit_finished", "")
-	a, b := auditLine("violation_audited", ofA), auditLine("violation_audited", ofB)
-	total := func(of, n string) string {
-		return auditLine("constraint_audited", of+`,"constraint_violations":"`+n+`"`)
-	}
-	for name, test := range map[string]struct {
-		lines    []string
-		complete bool
-		reason   decision.RunReason
-		seen     uint64
-	}{
-		"all there":        {[]string{started, a, b, b, total(ofA, "1"), total(ofB, "2"), finished}, true, decision.CountsAgree, 3},
-		"a line left out":  {[]string{started, a, b, total(ofA, "1"), total(ofB, "2"), finished}, false, decision.LinesLost, 2},
-		"all left out":     {[]string{started, total(ofA, "1"), finished}, false, decision.LinesLost, 0},
-		"a total left out": {[]string{started, a, b, total(ofA, "1"), finished}, false, decision.LinesLost, 2},
-		"no start":         {[]string{a, total(ofA, "1"), finished}, false, decision.NoStart, 1},
-		"only an end":      {[]string{finished}, false, decision.NoStart, 0},
-		"nothing":          {[]string{started, finished}, false, decision.NoRecords, 0},
-		"no violations":    {[]string{started, total(ofA, "0"), finished}, false, decision.NoRecords, 0},
-		"more than there":  {[]string{started, a, a, total(ofA, "1"), finished}, false, decision.Damaged, 2},
-		"a strange total":  {[]string{started, a, total(ofA, "one"), finished}, false, decision.LinesLost, 1},
-		"many totals":      {append(append([]string{started, a}, slices.Repeat([]string{total(ofA, "1")}, sampledFrom)...), finished), false, decision.LinesLost, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, _ := decode(GatekeeperDenies, 1<<20, 1<<20, []byte(text(test.lines...)))
-			var run decision.Run
-			if err := json.Unmarshal([]byte(got[len(got)-1]), &run); err != nil {
-				t.Fatal(err)
-			}
-			if run.EventType != decision.AuditRun || run.ID != "2026-01-05T10:05:00Z" {
-				t.Errorf("got %q, want a run record", got[len(got)-1])
-			}
-			if run.Complete != test.complete || run.Reason != test.reason || run.Violations != test.seen {
-				t.Errorf("got complete %v, %s, %d violations, want %v, %s, %d", run.Complete, run.Reason, run.Violations, test.complete, test.reason, test.seen)
-			}
-		})
-	}
-}
-
 // TestDamagedSamples: whatever is cut or changed, nothing is made up, and what is whole
 // is taken.
 func TestDamagedSamples(t *testing.T) {
@@ -196,7 +141,7 @@ func TestDamagedSamples(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add(uint8(0), uint8(3), []byte("{\"a\":1}\n\x00{\"a\":2}\r\ntext\n{"))
 	f.Add(uint8(1), uint8(5), []byte("2026-01-05T10:04:07.1Z stdout P {\"a\":\n2026-01-05T10:04:07.1Z stdout F 1}\n"))
-	f.Add(uint8(2), uint8(9), []byte(auditLine("audit_started", "")+"\n"+auditLine("violation_audited", ofA)+"\n"+auditLine("audit_finished", "")+"\n"))
+	f.Add(uint8(2), uint8(9), []byte("{\"event_type\":\"violation_audited\"}\n{\"event_type\":\"audit_finished\",\"msg\":\"\"}\n"))
 	f.Add(uint8(3), uint8(1), []byte(`{"type":"openpolicyagent.org/decision_logs"}`))
 	f.Fuzz(func(t *testing.T, format, piece uint8, data []byte) {
 		formats := []Format{JSON, CRI, GatekeeperDenies, OPAConsole}
@@ -208,8 +153,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("in pieces of %d: got %q %v, want %q %v", piece+1, got, gotLarge, want, wantLarge)
 		}
 		for _, g := range got {
-			isRun := strings.HasPrefix(g, `{"eventType":"docket.audit.run"`)
-			if !isObject([]byte(g)) || len(g) > limit && !isRun {
+			if !isObject([]byte(g)) || len(g) > limit {
 				t.Fatalf("got the record %q, want an object of at most %d bytes", g, limit)
 			}
 		}

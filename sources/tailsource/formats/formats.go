@@ -1,11 +1,10 @@
-// Package formats says what a line of a log means: which lines are records, how a
-// container runtime has framed them, and what Gatekeeper's own totals say of its audits.
+// Package formats says what a line of a log means: which lines are records, and how a
+// container runtime has framed them.
 //
 //	formats.go   the formats there are
 //	decoder.go   records chosen among the bytes of a log
 //	split.go     bytes cut into lines
 //	cri.go       the framing of container runtimes, by the CRI and by Docker
-//	audits.go    Gatekeeper's totals against the lines that a log shows
 //	batch.go     the records that were chosen
 package formats
 
@@ -15,7 +14,7 @@ type Format string
 // The formats. Lines in another form, such as text among JSON, are skipped.
 const (
 	// GatekeeperDenies takes the violations in a log of Gatekeeper, of its webhook and
-	// of its audit, and adds a record of each run of the audit.
+	// of its audit.
 	GatekeeperDenies Format = "gatekeeperDenies"
 	// OPAConsole takes the decisions that OPA writes to its console.
 	OPAConsole Format = "opaConsole"

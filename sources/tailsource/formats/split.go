@@ -14,8 +14,6 @@ type splitter struct {
 	limit int // the longest line that is held
 	part  []byte
 	long  int64 // length so far of a line that is over the limit; 0: it is not
-	at    int64 // offset in the file of the next byte
-	begun int64 // offset at which the current line begins
 }
 
 // split takes the next bytes and calls line for each line that they end, without its
@@ -27,17 +25,13 @@ type splitter struct {
 func (s *splitter) split(data []byte, line func(line []byte, length int64)) {
 	for len(data) > 0 {
 		if s.empty() {
-			s.at += int64(len(data))
 			data = bytes.TrimLeft(data, "\x00")
-			s.at -= int64(len(data))
-			s.begun = s.at
 			if len(data) == 0 {
 				return
 			}
 		}
 		end := bytes.IndexByte(data, '\n')
 		if end < 0 {
-			s.at += int64(len(data))
 			s.hold(data)
 			return
 		}
@@ -50,7 +44,6 @@ func (s *splitter) split(data []byte, line func(line []byte, length int64)) {
 			s.clear()
 		}
 		data = data[end+1:]
-		s.at += int64(end + 1)
 	}
 }
 

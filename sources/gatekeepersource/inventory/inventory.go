@@ -1,14 +1,13 @@
-// Package inventory tracks the files of Gatekeeper. It claims each file before Gatekeeper
-// can delete it, hands the files to one reader, the oldest first, and reports files that
-// vanished too soon.
+// Package inventory tracks the files of Gatekeeper. It claims each finished file before
+// Gatekeeper can delete it, hands the files to one reader, the oldest first, and reports
+// files that vanished too soon.
 //
-//	claims.go    the files that were claimed, and what became of them
-//	scan.go      a look at all channels: each file that is there is claimed
-//	gone.go      files that had a name and have none any more
-//	shelf.go     where claims have names of their own
-//	state.go     what is known after a restart
-//	names.go     what a file's name says of it
-//	tree.go      directories, without a way out of them
+//	inventory.go  the files that were claimed, and what became of them
+//	scan.go       a look at all channels: each finished file is claimed
+//	shelf.go      where claims have names of their own
+//	state.go      what is known after a restart
+//	names.go      what a file's name says of it
+//	tree.go       directories, without a way out of them
 package inventory
 
 import (
@@ -19,6 +18,7 @@ import (
 	"log/slog"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,26 +30,26 @@ import (
 	"github.com/docket-export/docket/internal/outage"
 	"github.com/docket-export/docket/sources/failures"
 	"github.com/docket-export/docket/sources/statefile"
-	"github.com/docket-export/docket/sources/watch"
 )
 
 const (
 	// maxClaims bounds the files that wait to be read. Gatekeeper makes some one a
 	// minute: it is days of them.
 	maxClaims = 4096
-	// maxOpen bounds those of them that are open files. It leaves most of the smallest
+	// maxOpen bounds the claims where they are open files. It leaves most of the smallest
 	// usual limit of a process, 1,024, to everything else.
 	maxOpen = 256
 	// retryPause is how long a file that could not be read is left alone.
 	retryPause = 10 * time.Second
+	// saveInterval bounds how often the state is written.
+	saveInterval = time.Second
 )
 
 // stage is how far a claimed file has come.
 type stage uint8
 
 const (
-	live    stage = iota // Gatekeeper writes it: held open, not read
-	ready                // as it will stay: it can be read
+	ready   stage = iota // it can be read
 	reading              // by the reader
 	done                 // read, and durable in the queue; not yet in the state on disk
 )
@@ -60,17 +60,13 @@ type File struct {
 	Channel string
 	Name    string // below the channel
 	Stem    string // what stays of the name while the file is written, finished and deleted
-	Inode   uint64
-	Size    int64 // of what is read: it does not grow any more once it can be read
-	IsRun   bool  // an audit; otherwise a segment of admission decisions
+	Inode   uint64 // of Gatekeeper's file, which may have been copied
+	Size    int64  // of what is read
+	IsRun   bool   // an audit; otherwise a segment of admission decisions
 
 	IsAbandoned bool // Gatekeeper has left it unfinished
-	IsUnnamed   bool // it had no name any more when it was taken
 	IsGap       bool // there is nothing to read: it was gone before it could be claimed
 }
-
-// IsUnfinished says that Gatekeeper may not have written all of the file.
-func (f *File) IsUnfinished() bool { return f.IsAbandoned || f.IsUnnamed }
 
 // Path is where the file is or was, below the path of the source.
 func (f *File) Path() string { return path.Join(f.Channel, f.Name) }
@@ -79,30 +75,36 @@ func (f *File) Path() string { return path.Join(f.Channel, f.Name) }
 // Guarded by Inventory.mu, but for f, which its reader uses.
 type claim struct {
 	File
-	name    fileName
+	at      time.Time // when the file was begun
 	stage   stage
-	f       *os.File // nil: the file has a name among the claims
+	f       *os.File // nil: the file has a name on the shelf
 	retryAt time.Time
 }
 
 func newClaim(channel, file string, inode uint64) *claim {
 	name := parseName(file)
-	c := &claim{File: File{ID: fileID(channel, name.stem, inode), Channel: channel, Stem: name.stem, Inode: inode, IsRun: name.kind.isRun()}}
-	c.rename(file, name)
-	return c
+	return &claim{
+		File: File{
+			ID: fileID(channel, name.stem, inode), Channel: channel, Name: file, Stem: name.stem, Inode: inode,
+			IsRun: name.kind.isRun(), IsAbandoned: name.kind == liveRun,
+		},
+		at: name.at,
+	}
 }
-
-// rename notes another name of the same file.
-func (c *claim) rename(file string, name fileName) { c.Name, c.name = file, name }
 
 // Options say what is looked at, and where claims are kept.
 type Options struct {
 	Path            string // of the Connection
 	DeleteAfterRead bool
 	StateDir        disk.Path
-	// HoldOpen: claims get no second name below StateDir, because their contents must not
-	// be stored there.
+	// HoldOpen: claims get no name below StateDir, because their contents must not be
+	// stored there.
 	HoldOpen bool
+	// Poll is how often docket looks for files.
+	Poll time.Duration
+	// RestFor is how long an audit that a newer one supersedes must not have been written to,
+	// to count as abandoned.
+	RestFor  time.Duration
 	Failures *failures.List
 	Gaps     *Gaps
 	Log      *slog.Logger
@@ -130,8 +132,7 @@ func (g *Gaps) Foreign() uint64 { return g.foreign.Load() }
 // remembers of the rest. Watch fills it, one reader empties it.
 type Inventory struct {
 	Options
-	wake   chan struct{} // the reader has something to look at
-	relook chan struct{} // the scanner has
+	wake chan struct{} // the reader has something to look at
 
 	saving sync.Mutex // held while the state is written; taken before mu
 
@@ -140,9 +141,10 @@ type Inventory struct {
 	state  state
 	dirty  bool // state is not what is on disk
 	saved  time.Time
-	shelf  *dir       // where claims have their names; nil: it could not be made
-	noLink bool       // it was said why a claim has no name
 	said   outage.Log // of files that cannot be removed
+
+	missing map[string]bool   // files that the last look did not find, by stemKey; the scanner's
+	odd     map[string]string // what was not Gatekeeper's at the last look, by place; the scanner's
 }
 
 // Open finds what was known before a restart. Close the Inventory when Watch has returned.
@@ -154,14 +156,11 @@ func Open(o Options) (*Inventory, error) {
 	if damaged != nil {
 		o.Log.Error("state is damaged: docket reads the remaining files again and recognises the records that it has", "error", damaged)
 	}
-	v := &Inventory{
-		Options: o, wake: make(chan struct{}, 1), relook: make(chan struct{}, 1),
-		claims: make(map[string]*claim), state: st,
-	}
+	v := &Inventory{Options: o, wake: make(chan struct{}, 1), claims: make(map[string]*claim), state: st}
 	if o.Gaps.pending == nil {
 		o.Gaps.pending = make(map[string]bool)
 	}
-	v.openShelf()
+	v.takeShelf()
 	return v, nil
 }
 
@@ -172,52 +171,38 @@ func (v *Inventory) Close() {
 			c.f.Close()
 		}
 	}
-	if v.shelf != nil {
-		v.shelf.close()
-	}
 }
 
 // Wake fires when Next may have more.
 func (v *Inventory) Wake() <-chan struct{} { return v.wake }
 
-// Watch scans whenever something may have changed, until ctx is done, and once more.
+// Watch looks for files again and again, until ctx is done, and once more.
 func (v *Inventory) Watch(ctx context.Context) {
-	w := watch.New(pollInterval, v.Log)
-	defer w.Close()
-	s := &scanner{v: v, watcher: w}
+	tick := time.NewTicker(v.Poll)
+	defer tick.Stop()
 	for {
-		s.scan()
+		v.scan()
+		v.restore()
 		select {
-		case <-w.C():
-			v.restore()
-		case <-v.relook:
-		case <-v.saveDue():
-			_ = v.Save()
+		case <-tick.C:
 		case <-ctx.Done():
-			s.scan()
+			v.scan()
 			return
 		}
 	}
 }
 
-// restore writes the state again when somebody has removed it: without it a restart would
-// read again what still lies at the path.
+// restore writes the state when it is due, and again when somebody has removed it: without it a
+// restart would read again what still lies at the path.
 func (v *Inventory) restore() {
-	if there, err := statePath(v.StateDir).Exists(); err == nil && !there {
-		v.mu.Lock()
-		v.dirty = true
-		v.mu.Unlock()
-	}
-}
-
-// saveDue fires when the state is to be written; nil: there is nothing to write.
-func (v *Inventory) saveDue() <-chan time.Time {
+	there, err := statePath(v.StateDir).Exists()
 	v.mu.Lock()
-	defer v.mu.Unlock()
-	if !v.dirty {
-		return nil
+	v.dirty = v.dirty || err == nil && !there
+	due := v.dirty && time.Since(v.saved) >= saveInterval
+	v.mu.Unlock()
+	if due {
+		_ = v.Save() // it is tried again, and reported
 	}
-	return time.After(saveInterval - time.Since(v.saved))
 }
 
 // ErrGone says that a file is not among the claims any more.
@@ -227,19 +212,16 @@ var ErrGone = errors.New("the file is gone")
 // or an error of the system.
 func (v *Inventory) Content(of File) (f *os.File, closeFile func(), err error) {
 	v.mu.Lock()
-	defer v.mu.Unlock()
-	c := v.claims[of.ID]
-	if c.f != nil {
-		return c.f, func() {}, nil
+	f = v.claims[of.ID].f
+	v.mu.Unlock()
+	if f != nil {
+		return f, func() {}, nil
 	}
-	f, _, err = v.shelf.open(claimName(c))
+	f, err = v.shelf(claimName(of)).Rooted().Open()
 	if missing(err) {
 		err = ErrGone
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return f, func() { f.Close() }, nil
+	return f, func() { f.Close() }, err
 }
 
 // Next returns the oldest file that can be read, or false if there is none. There is one
@@ -261,7 +243,7 @@ func (v *Inventory) Next(now time.Time) (File, bool) {
 }
 
 func (c *claim) before(d *claim) bool {
-	if n := c.name.at.Compare(d.name.at); n != 0 {
+	if n := c.at.Compare(d.at); n != 0 {
 		return n < 0
 	}
 	return c.ID < d.ID
@@ -273,6 +255,15 @@ func (v *Inventory) Postpone(f File, now time.Time) {
 	defer v.mu.Unlock()
 	c := v.claims[f.ID]
 	c.stage, c.retryAt = ready, now.Add(retryPause)
+}
+
+// Lose lets go of a file that somebody has taken off the shelf. If it still has its name
+// at Gatekeeper it is claimed again, otherwise it has vanished.
+func (v *Inventory) Lose(f File) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.claims, f.ID)
+	v.remember(f.Channel, f.Name, f.Stem, f.Size)
 }
 
 // Channel is what is known of a channel.
@@ -312,7 +303,7 @@ func (v *Inventory) Finish(f File) {
 }
 
 // Save makes the state durable and lets go of the files that it says are read. A state
-// that cannot be written is reported, and tried again at the next scan.
+// that cannot be written is reported, and tried again at the next look.
 func (v *Inventory) Save() error {
 	v.saving.Lock()
 	defer v.saving.Unlock()
@@ -339,32 +330,35 @@ func (v *Inventory) Save() error {
 		return err
 	}
 	v.Failures.Set("state", "")
-	v.drop(finished)
+	for _, c := range finished {
+		v.drop(c)
+	}
 	return nil
 }
 
-func (v *Inventory) drop(finished []*claim) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, c := range finished {
-		if c.f != nil {
-			c.f.Close()
-		} else if !c.IsGap {
-			// What stays behind is dropped after the next restart.
-			err := v.shelf.unlink(claimName(c))
-			if err == nil {
-				v.said.Works()
-			} else if !errors.Is(err, fs.ErrNotExist) && v.said.Fails(outage.Cause(err)) { // not for each file
-				v.Log.Warn("cannot remove a file that was read", "directory", v.shelfPath(), "error", err)
-			}
+// drop lets go of a file that was read.
+func (v *Inventory) drop(c *claim) {
+	switch {
+	case c.f != nil:
+		c.f.Close()
+	case !c.IsGap:
+		// What stays behind is dropped after the next restart.
+		err := v.shelf(claimName(c.File)).Remove()
+		if err == nil {
+			v.said.Works()
+		} else if !errors.Is(err, fs.ErrNotExist) && v.said.Fails(outage.Cause(err)) { // not for each file
+			v.Log.Warn("cannot remove a file that was read", "directory", v.shelf(), "error", err)
 		}
-		delete(v.claims, c.ID)
 	}
-	poke(v.relook) // what was read may be deleted now
+	v.mu.Lock()
+	delete(v.claims, c.ID)
+	v.mu.Unlock()
 }
 
+// The methods below are called with mu held.
+
 // remember notes a file that is not claimed in a way that outlives this process, and its size;
-// 0: not known. That a file has grown is saved with what is saved next. Called with mu held.
+// 0: not known. That a file has grown is saved with what is saved next.
 func (v *Inventory) remember(channel, file, stem string, size int64) {
 	key := stemKey(channel, stem)
 	was := v.state.Seen[key]
@@ -372,8 +366,16 @@ func (v *Inventory) remember(channel, file, stem string, size int64) {
 	v.dirty = v.dirty || was.Channel != channel || was.File != file
 }
 
+// forgetSeen undoes remember.
+func (v *Inventory) forgetSeen(channel, stem string) {
+	key := stemKey(channel, stem)
+	if _, ok := v.state.Seen[key]; ok {
+		delete(v.state.Seen, key)
+		v.dirty = true
+	}
+}
+
 // wasRead reports whether a file of that stem was read and has not been gone since.
-// Called with mu held.
 func (v *Inventory) wasRead(channel, stem string) bool {
 	suffix := "-" + stemKey(channel, stem)
 	for id := range v.state.Done {
@@ -384,31 +386,30 @@ func (v *Inventory) wasRead(channel, stem string) bool {
 	return false
 }
 
-// forgetSeen undoes remember. Called with mu held.
-func (v *Inventory) forgetSeen(channel, stem string) {
-	key := stemKey(channel, stem)
-	if _, ok := v.state.Seen[key]; ok {
-		delete(v.state.Seen, key)
-		v.dirty = true
-	}
-}
-
-// room reports whether one more file can be claimed. Called with mu held.
+// room reports whether one more file can be claimed.
 func (v *Inventory) room() bool {
-	open := 0
-	for _, c := range v.claims {
-		if c.f != nil {
-			open++
-		}
-	}
-	return len(v.claims) < maxClaims && open < maxOpen
+	return len(v.claims) < maxClaims && !(v.HoldOpen && len(v.claims) >= maxOpen)
 }
 
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+// vanished notes that a file was gone before it could be claimed.
+func (v *Inventory) vanished(key string, seen seenFile) {
+	c := newClaim(seen.Channel, seen.File, 0)
+	c.ID, c.IsGap, c.IsAbandoned = "gap-"+key, true, false
+	if v.claims[c.ID] != nil {
+		return
 	}
+	v.claims[c.ID] = c
+	if v.Gaps.pending[key] { // by a Run that ended before the record was durable
+		return
+	}
+	v.Gaps.pending[key] = true
+	v.Gaps.lost.Add(1)
+	v.Gaps.bytes.Add(uint64(seen.Size))
+	args := []any{"file", filepath.Join(v.Path, c.Path())}
+	if seen.Size > 0 { // it had so many at least
+		args = append(args, "bytes", seen.Size)
+	}
+	v.Log.Error("a file vanished before docket read it: its records are lost", args...)
 }
 
 // missing reports an error that says that a name is not there, or is that of something
