@@ -92,18 +92,14 @@ func (c *Config) Memory() []MemoryPart {
 	return parts
 }
 
-// memoryBytes is what a sink has in memory: what its cursor has read, the batches that are
-// under way, and what it makes of them.
+// memoryBytes is what a sink has in memory: what its cursor has read, the batch that is
+// under way, and what it makes of it.
 func (s *SinkConfig) memoryBytes(record int64) int64 {
 	batch := max(int64(s.most().MaxBytes), record)
 	bytes := s.limits().MemoryBytes(int(record))
-	copies := int64(0)
-	if c, ok := s.Config.(sinks.Concurrent); ok && c.MaxInFlight() > 1 {
-		copies = int64(c.MaxInFlight()) + 1
-	} else if s.Stamp {
-		copies = 1
+	if s.Stamp {
+		bytes += batch
 	}
-	bytes += copies * batch
 	if sized, ok := s.Config.(sinks.Sized); ok {
 		return bytes + sized.MemoryBytes(batch)
 	}

@@ -41,7 +41,7 @@ func TestCompression(t *testing.T) {
 // A compressor keeps nothing of one body for the next.
 func TestCompressorIsReused(t *testing.T) {
 	for _, compression := range []string{compressGzip, compressZstd} {
-		c, err := newCompressor(compression, 0, 1)
+		c, err := newCompressor(compression, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,8 +40,6 @@ func TestValidate(t *testing.T) {
 			"compression: must be none or gzip with encoding: splunkHEC, whose receivers do not read zstd"},
 		"zstd for elasticsearchBulk": {func(c *Config) { c.URL, c.Encoding, c.Compression = "https://a/_bulk", "elasticsearchBulk", "zstd" },
 			"compression: must be none or gzip with encoding: elasticsearchBulk, whose receivers do not read zstd"},
-		"none in flight":       {func(c *Config) { c.URL, c.InFlight = "https://a", 0 }, "maxInFlight: must be between 1 and 64"},
-		"too many in flight":   {func(c *Config) { c.URL, c.InFlight = "https://a", 65 }, "maxInFlight: must be between 1 and 64"},
 		"headers":              {func(c *Config) { c.URL, c.Headers = "https://a", headers{"X-Scope-OrgID": "a b", "x": ""} }, ""},
 		"header name":          {func(c *Config) { c.URL, c.Headers = "https://a", headers{"X Y": "a"} }, "headers.X Y: is not a header name: use letters, digits and hyphens"},
 		"header value":         {func(c *Config) { c.URL, c.Headers = "https://a", headers{"X-Y": "s3cret\r\nHost: a"} }, "headers.X-Y: must be printable ASCII text without spaces around it"},
@@ -99,10 +97,7 @@ func TestDefinition(t *testing.T) {
 	}
 }
 
-var (
-	_ sinks.Concurrent = (*Config)(nil)
-	_ sinks.Prober     = (*Config)(nil)
-)
+var _ sinks.Prober = (*Config)(nil)
 
 // What is said of a configuration as a whole repeats no values of headers.
 func TestHeadersAreNotShown(t *testing.T) {
@@ -124,7 +119,6 @@ compressionLevel: 3
 headers: {X-Splunk-Request-Channel: 0aa1}
 headerFiles: {DD-API-KEY: /run/secrets/dd}
 oauth2: {tokenURL: "https://login.example.com/token", clientID: docket, clientSecretFile: /run/secrets/client, scopes: [write], endpointParams: {audience: siem}}
-maxInFlight: 4
 `
 	node, problems := config.Parse([]byte(text))
 	c := defaultConfig()
@@ -133,7 +127,7 @@ maxInFlight: 4
 		t.Fatal(problems)
 	}
 	if c.SplunkHEC.Index != "policy" || c.Headers["X-Splunk-Request-Channel"] != "0aa1" || c.HeaderFiles["DD-API-KEY"] != "/run/secrets/dd" ||
-		c.OAuth2.EndpointParams["audience"] != "siem" || c.MaxInFlight() != 4 || c.CompressionLevel != 3 {
+		c.OAuth2.EndpointParams["audience"] != "siem" || c.CompressionLevel != 3 {
 		t.Errorf("decoded %+v, want what the text says", c)
 	}
 }

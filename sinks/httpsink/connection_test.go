@@ -65,7 +65,7 @@ func TestConnectionsAge(t *testing.T) {
 			if name != "HTTP/1.1" {
 				change = withTLS(config.TLS{CAFile: ca.File})
 			}
-			s := openSink(t, r.URL, change, func(c *Config) { c.InFlight = 2 })
+			s := openSink(t, r.URL, change)
 			sendWorks(t, s)
 			arrived, proceed := make(chan struct{}), make(chan struct{})
 			r.setAnswer(func(_ http.ResponseWriter, req *http.Request) {

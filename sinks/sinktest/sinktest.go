@@ -32,10 +32,6 @@ type Subject struct {
 	// of twice that size must come back as Rejected. Zero: no limit.
 	MaxRecord int
 
-	// Overlap is how many Sends the sink takes at a time, when its configuration is
-	// a sinks.Concurrent. Zero or one: they never overlap, and that is not tested.
-	Overlap int
-
 	// Transactional says that Open returns a sinks.Resuming in transactions. The suite resumes it before
 	// the first Send, and opens several at a time on one destination.
 	Transactional bool
@@ -93,9 +89,6 @@ func Run(t *testing.T, newSubject func(t *testing.T) Subject) {
 	}
 	if capable.Hang != nil {
 		run("cancel in mid-send", testCancelDuring)
-	}
-	if capable.Overlap > 1 {
-		run("overlapping sends", testOverlap)
 	}
 	if capable.Transactional {
 		transactional(run)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -39,37 +38,6 @@ func testNone(t *testing.T, s Subject) {
 	send(t, sink, batchOf(1, `{"a":1}`))
 	send(t, sink, sinks.Batch{Queue: queue})
 	wantAccepted(t, s, []string{`{"a":1}`})
-}
-
-// testOverlap sends several batches at a time. Each arrives whole; their order
-// among each other is lost.
-func testOverlap(t *testing.T, s Subject) {
-	const batches, per = 40, 5
-	sink, list := open(t, s), texts(1, batches*per)
-	var senders sync.WaitGroup
-	next := make(chan int, batches)
-	for n := range batches {
-		next <- n
-	}
-	close(next)
-	for range s.Overlap {
-		senders.Go(func() {
-			for n := range next {
-				b := batchOf(uint64(n*per+1), list[n*per:(n+1)*per]...)
-				if err := attempt(t, context.Background(), sink, b); err != nil {
-					t.Errorf("Send of seqs %s = %v, want nil", seqs(b), err)
-				}
-				for i := range b.Items { // their bytes are the caller's again
-					clear(b.Items[i].Record)
-				}
-			}
-		})
-	}
-	senders.Wait()
-	got := s.Accepted(t)
-	slices.Sort(got)
-	slices.Sort(list)
-	compare(t, got, list)
 }
 
 // testOrder leaves gaps between the seqs: filtered records have theirs too.

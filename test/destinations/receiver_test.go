@@ -8,12 +8,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/docket-export/docket/test/internal/poll"
 )
 
 // receiver is a server in the test. It takes every request that it gets whole, and
@@ -77,29 +75,6 @@ func (r *receiver) arrivals() []arrival {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.got)
-}
-
-// awaitGap waits until a record has arrived and one before it has not.
-func (r *receiver) awaitGap() {
-	r.t.Helper()
-	err := poll.Until(deliverTimeout, func() error {
-		seen, last := make(map[string]bool), 0
-		for _, a := range r.arrivals() {
-			seen[a.id] = true
-			seq, err := strconv.Atoi(a.id[strings.LastIndexByte(a.id, '-')+1:])
-			if err != nil {
-				return fmt.Errorf("id %q: %w", a.id, err)
-			}
-			last = max(last, seq)
-		}
-		if len(seen) == last {
-			return fmt.Errorf("all of the first %d records have arrived, want one of them missing", last)
-		}
-		return nil
-	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
 }
 
 // decodeStamped takes lines apart that docket has stamped.
