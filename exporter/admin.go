@@ -37,7 +37,6 @@ func (e *Exporter) adminHandler(private bool) http.Handler {
 	mux.HandleFunc("GET /status", e.status)
 	e.handleLetters(mux, private)
 	e.handleQueue(mux, private)
-	e.handleTail(mux, private)
 	e.handleSinks(mux, private)
 	if e.config().Admin.Pprof {
 		handleProfiles(mux)

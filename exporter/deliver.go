@@ -55,7 +55,6 @@ type delivery struct {
 	stored    func() uint64 // seq of the last record in the queue
 	readAhead func(ctx context.Context, from uint64, visit func(queue.Record) (more bool)) error
 	announce  func(record any) // see sinks.Env
-	tails     *tails           // those who follow it
 	log       *slog.Logger
 	metrics   *deliveryMetrics
 	health    *deliveryHealth
@@ -140,7 +139,7 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 	}
 	log = log.With("sink", cfg.Name)
 	d := &delivery{
-		cfg: cfg, cursor: c, queue: sinks.Queue{ID: q.id, Lineage: q.lineage}, stored: q.stored, readAhead: q.readAhead, transacts: cfg.transacts(), announce: q.announce, tails: q.tails, metrics: m, log: log,
+		cfg: cfg, cursor: c, queue: sinks.Queue{ID: q.id, Lineage: q.lineage}, stored: q.stored, readAhead: q.readAhead, transacts: cfg.transacts(), announce: q.announce, metrics: m, log: log,
 		letters: newLetters(q, cfg, c, m, log),
 		health:  newDeliveryHealth(log),
 		fenced:  m.transactions.fenced.Load() > 0,
@@ -164,7 +163,6 @@ type queueFacts struct {
 	// valid until visit returns.
 	readAhead func(ctx context.Context, from uint64, visit func(queue.Record) (more bool)) error
 	announce  func(record any) // stores a record about the sink, later; see sinks.Env
-	tails     *tails           // those who follow the sink
 }
 
 // run serves the sink until ctx is done, or in order until finish is called. Whatever the
@@ -299,7 +297,7 @@ func (d *delivery) sendBatch(ctx context.Context, b *batch) {
 		if d.slot.acquire(ctx) != nil {
 			return
 		}
-		rejected, err := d.send(ctx, fromQueue{d, b}, b.Batch, tries{})
+		rejected, err := d.send(ctx, fromQueue{d}, b.Batch, tries{})
 		d.slot.release()
 		if err != nil {
 			return // ctx is done, or it has failed and is not tried again
@@ -401,13 +399,6 @@ func (d *delivery) settle(b *batch) {
 	maps.DeleteFunc(d.suspicion.ahead, func(seq uint64, _ bool) bool { return seq <= b.last })
 	if o.DeadLettered > 0 {
 		d.letters.wakeRedrive()
-	}
-	if b.followed {
-		asRejected := wasDeadLettered
-		if d.cfg.OnReject == DropRejected {
-			asRejected = wasDropped
-		}
-		d.tails.decided(b.fate(asRejected))
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/budget"
 	"github.com/docket-export/docket/internal/descriptors"
@@ -62,11 +63,8 @@ type Exporter struct {
 	quiet     func()        // nil: nobody wants to know
 	stopping  chan struct{} // closed when Run begins to drain
 
-	lookers    chan struct{} // holds a token for each request that reads the queue
-	reading    chan struct{} // and for the one of all that reads it now
-	tailPlaces chan struct{} // and for each that follows the records
-	tailsMu    sync.Mutex
-	tails      map[string]*tails // by sink; guarded by tailsMu
+	lookers chan struct{} // holds a token for each request that reads the queue
+	place   inspect.Place // where the last of them was: one that follows the queue goes on there; guarded by lookers
 
 	// turn is held to change which parts run: until Run has started them, by each reload,
 	// and from the beginning of a stop on. It guards loops and what else is said to be
@@ -88,7 +86,7 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 	e := &Exporter{
 		log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, loads: o.Config, once: o.Once, stores: o.Store && !o.Once,
 		stopping: make(chan struct{}), turn: make(chan struct{}, 1), lingering: map[string][]*loop{},
-		lookers: make(chan struct{}, maxLookers), reading: make(chan struct{}, 1), tailPlaces: make(chan struct{}, maxTails),
+		lookers: make(chan struct{}, maxLookers),
 	}
 	e.turn <- struct{}{}
 	if e.loads == nil {
@@ -209,7 +207,6 @@ func (e *Exporter) newSink(cfg *Config, s SinkConfig, m *deliveryMetrics) (*deli
 		stored:    e.queue.LastSeq,
 		readAhead: readAhead(cfg.Queue.Directory, e.queue),
 		announce:  e.announced.of(s.Name),
-		tails:     e.tailsOf(s.Name),
 	}
 	d, err := newDelivery(s, facts, c, m, e.log)
 	if err == nil {

@@ -48,7 +48,6 @@ type metrics struct {
 	sendFailures  *prometheus.CounterVec
 	filterErrors  *prometheus.CounterVec
 	deadLettered  *prometheus.CounterVec
-	tailMissed    prometheus.Counter
 	delays        *bySink[delayHistogram]
 	transactions  *bySink[transactions]
 }
@@ -65,7 +64,6 @@ func newMetrics(version string) *metrics {
 	m.sendFailures = m.counter("docket_send_failures_total", "Attempts to deliver a batch that failed.", "sink", "kind")
 	m.filterErrors = m.counter("docket_filter_errors_total", "Records for which the filter failed. onError of the sink decides what happens to them.", "sink")
 	m.deadLettered = m.counter("docket_records_dead_lettered_total", "Records that the destination rejected for good, and docket set aside.", "sink", "reason")
-	m.tailMissed = m.counter("docket_tail_missed_records_total", "Records that readers of /tail missed because they were too slow. The queue and the sinks have them.").WithLabelValues()
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "docket_build_info", Help: "Always 1; the version is in the label."}, []string{"version"})
 	build.WithLabelValues(version).Set(1)
 	m.add(build, Metric{"docket_build_info", "gauge", "Always 1; the version is in the label.", []string{"version"}})

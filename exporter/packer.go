@@ -17,7 +17,6 @@ type packer struct {
 	stamps  bool
 	gaps    bool // the sink wants to know of records that it does not get
 	selects selection
-	tails   *tails // those who follow the sink
 	// filterFailed counts a record that the filter could not judge.
 	filterFailed func(error)
 	// lost returns the records that damage has taken, in order.
@@ -46,18 +45,12 @@ type batch struct {
 	setAside    uint64 // before packer.has
 	lines       []byte // of the records, where they are stamped
 
-	// For those who follow the sink, when there were any as the batch was made.
-	followed   bool
-	leftOut    []uint64 // seqs that the filter left out
-	turnedDown []uint64 // seqs that were rejected
-
 	rejected uint64 // items that the destination will never take
 }
 
 func (b *batch) reset(incarnation string) {
 	b.Queue, b.Items, b.Gaps = incarnation, b.Items[:0], b.Gaps[:0]
 	b.filtered, b.setAside, b.rejected = 0, 0, 0
-	b.leftOut, b.turnedDown = b.leftOut[:0], b.turnedDown[:0]
 	if b.lines = b.lines[:0]; cap(b.lines) > maxSpareLines {
 		b.lines = nil
 	}
@@ -69,7 +62,6 @@ func (b *batch) isEmpty() bool { return len(b.Items) == 0 && len(b.Gaps) == 0 }
 // pack makes b of records, which are not empty and of one incarnation of the queue. b is valid no longer than they are.
 func (k *packer) pack(b *batch, records []queue.Record) {
 	b.reset(records[0].Incarnation)
-	b.followed = k.tails.isFollowed()
 	b.first, b.last = records[0].Seq, records[len(records)-1].Seq
 	if k.gaps && k.expected == 0 {
 		k.addBefore(b)
@@ -84,16 +76,10 @@ func (k *packer) pack(b *batch, records []queue.Record) {
 		isThere := r.Seq < k.has
 		if isThere && k.isLetter(r.Seq) {
 			b.setAside++
-			if b.followed {
-				b.turnedDown = append(b.turnedDown, r.Seq)
-			}
 			continue
 		}
 		if !k.takes(r) {
 			b.filtered++
-			if b.followed {
-				b.leftOut = append(b.leftOut, r.Seq)
-			}
 			if k.gaps {
 				b.addGap(r.Seq, r.Seq, sinks.Filtered)
 			}
@@ -231,7 +217,6 @@ func (d *delivery) packerOf(q queueFacts, s selection, account queue.Account) pa
 		stamps:  d.cfg.Stamp,
 		gaps:    d.cfg.ordered(),
 		selects: s,
-		tails:   q.tails,
 		lost:    q.lost,
 		before:  account,
 

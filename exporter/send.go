@@ -246,10 +246,7 @@ func (d *delivery) without(b sinks.Batch, indexes []int) sinks.Batch {
 var gapOf = map[OnReject]sinks.GapReason{DeadLetter: sinks.DeadLettered, DropRejected: sinks.Dropped}
 
 // fromQueue is the feed of a delivery's batches.
-type fromQueue struct {
-	*delivery
-	batch *batch
-}
+type fromQueue struct{ *delivery }
 
 func (q fromQueue) onReject() OnReject { return q.cfg.OnReject }
 
@@ -277,15 +274,6 @@ func (q fromQueue) accepted(_ context.Context, b sinks.Batch) error {
 // their batch is settled. While they cannot be kept nothing goes on, for they would be
 // lost.
 func (q fromQueue) reject(ctx context.Context, f *failure, items []deadletter.Letter, _ bool) (again bool, err error) {
-	if again, err = q.setAside(ctx, f, items); err == nil && !again && q.batch.followed {
-		for _, l := range items {
-			q.batch.turnedDown = append(q.batch.turnedDown, l.Seq)
-		}
-	}
-	return again, err
-}
-
-func (q fromQueue) setAside(ctx context.Context, f *failure, items []deadletter.Letter) (again bool, err error) {
 	if q.cfg.OnReject == DropRejected {
 		return false, nil
 	}

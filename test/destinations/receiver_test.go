@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
 )
 
 // receiver is a server in the test. It takes every request that it gets whole, and
