@@ -266,7 +266,7 @@ func (q fromQueue) pause(ctx context.Context, _ sinks.Batch, pause time.Duration
 // accepted counts how long b was under way. A record counts as delivered when its batch
 // is settled.
 func (q fromQueue) accepted(_ context.Context, b sinks.Batch) error {
-	q.metrics.delays.accepted(b.Items, time.Now())
+	q.metrics.accepted(b.Items)
 	return nil
 }
 
