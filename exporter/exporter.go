@@ -40,10 +40,6 @@ type Options struct {
 	// Config receives each configuration that takes effect; nil: the Exporter
 	// makes its own report.
 	Config *ConfigReport
-	// Quiet, unless it is nil, is called when nothing was stored or delivered for
-	// some seconds after the start or after some activity. Calls never overlap,
-	// and are at least a minute apart. Only the end of Run waits for a call.
-	Quiet func()
 }
 
 // Exporter runs one configuration.
@@ -60,7 +56,6 @@ type Exporter struct {
 	loads     *ConfigReport
 	once      bool
 	stores    bool          // the configuration in force; see StoredConfig
-	quiet     func()        // nil: nobody wants to know
 	stopping  chan struct{} // closed when Run begins to drain
 
 	lookers chan struct{} // holds a token for each request that reads the queue
@@ -84,7 +79,7 @@ type Exporter struct {
 // reports and retries them. The caller must call Run, which closes the queue.
 func New(cfg *Config, o Options) (*Exporter, error) {
 	e := &Exporter{
-		log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, loads: o.Config, once: o.Once, stores: o.Store && !o.Once,
+		log: o.Log, metrics: newMetrics(o.Version), loads: o.Config, once: o.Once, stores: o.Store && !o.Once,
 		stopping: make(chan struct{}), turn: make(chan struct{}, 1), lingering: map[string][]*loop{},
 		lookers: make(chan struct{}, maxLookers),
 	}
@@ -276,9 +271,6 @@ func (e *Exporter) serveUntil(ctx context.Context) error {
 	e.outflow.start(e.announced.run)
 	e.outflow.start(e.watchFull)
 	e.outflow.start(e.watchRetired)
-	if e.quiet != nil {
-		e.outflow.start(e.watchQuiet)
-	}
 	e.log.Info("docket is running", "queue", e.queue.ID(), "records", e.queue.LastSeq())
 	<-e.turn
 
