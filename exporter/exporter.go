@@ -116,6 +116,7 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 		maxRecordBytes: int(cfg.Limits.MaxRecordBytes),
 		refused:        &refusedLog{dir: disk.At(cfg.Queue.Directory).Join("refused"), log: o.Log},
 		log:            o.Log,
+		refusing:       make(chan struct{}, 1),
 		gaps:           e.metrics.producerGap,
 		live:           map[queue.Producer]*session{},
 		own:            &ownRecords{q},

@@ -25,9 +25,8 @@ const (
 	adminBytes = 3 << 20
 	// metricsTLSBytes are the same of the listener for metrics, with TLS.
 	metricsTLSBytes = 8 << 20
-	// refusedBytes are the runs of refused lines that are remembered for each peer, and
-	// one batch of lines with its JSON.
-	refusedBytes = maxAllowances*(maxRepeated+512) + 6*maxEvidence
+	// refusedBytes are the refused lines of one verdict, with their JSON.
+	refusedBytes = 16 * maxEvidence
 	// spentBuffers is how many buffers of the longest record may wait for the garbage
 	// collector, where that is more than the default: each part makes them anew for each
 	// such record. Smaller ones are used again. With 6 a docket on a busy machine, where the
