@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/docket-export/docket/exporter/page"
 	"github.com/docket-export/docket/internal/fairconn"
 	"github.com/docket-export/docket/internal/ownhost"
@@ -37,7 +39,6 @@ func (e *Exporter) adminHandler(private bool) http.Handler {
 	mux.HandleFunc("GET /status", e.status)
 	e.handleLetters(mux, private)
 	e.handleQueue(mux, private)
-	e.handleTail(mux, private)
 	e.handleSinks(mux, private)
 	if e.config().Admin.Pprof {
 		handleProfiles(mux)
@@ -46,11 +47,15 @@ func (e *Exporter) adminHandler(private bool) http.Handler {
 	return mux
 }
 
+// maxScrapes is how many scrapes an endpoint answers at a time: each holds the lock of the queue
+// for a moment. One who does not read its answer is cut off by the write timeout.
+const maxScrapes = 8
+
 // handleProbes adds what kubelet and Prometheus ask for.
 func (e *Exporter) handleProbes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /livez", e.livez)
 	mux.HandleFunc("GET /readyz", e.readyz)
-	mux.Handle("GET /metrics", newScrapes(e.metrics.registry))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(e.metrics.registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
 }
 
 // livez says whether the process is of use. A disk that takes no writes does not

@@ -26,10 +26,10 @@ const (
 	lookerBuffer = 64 << 10
 )
 
-// readerBytes is what those who read the queue have in memory: one reads at a time, and each
-// follower has a buffer. usualReaderBytes of it are a page as others of the admin endpoint.
+// readerBytes is what those who read the queue have in memory: one reads at a time.
+// usualReaderBytes of it are a page as others of the admin endpoint.
 func readerBytes(maxRecord int) int64 {
-	return queue.Limits{}.MemoryBytes(maxRecord) + (maxLookers+maxTails)*lookerBuffer
+	return queue.Limits{}.MemoryBytes(maxRecord) + maxLookers*lookerBuffer
 }
 
 var usualReaderBytes = readerBytes(usualRecordBytes)
@@ -49,26 +49,11 @@ func (e *Exporter) looking(handle func(http.ResponseWriter, *http.Request, *insp
 		default:
 			return &requestError{http.StatusServiceUnavailable, "another client is reading the queue: try again"}
 		}
-		done, err := e.beginReading(r.Context())
-		if err != nil {
-			return err
-		}
-		defer done()
 		o, err := e.look()
 		if err != nil {
 			return err
 		}
 		return handle(w, r, o)
-	}
-}
-
-// beginReading waits until nobody else reads the queue. Its error is that of ctx.
-func (e *Exporter) beginReading(ctx context.Context) (done func(), err error) {
-	select {
-	case e.reading <- struct{}{}:
-		return func() { <-e.reading }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
 	}
 }
 
@@ -154,7 +139,7 @@ func (e *Exporter) readRecords(w http.ResponseWriter, r *http.Request, o *inspec
 	defer stop()
 	out := bufio.NewWriterSize(&timedWriter{w: w, control: http.NewResponseController(w)}, lookerBuffer)
 	var head []byte
-	err = o.Read(ctx, wanted, func(record segment.Record) (err error) {
+	err = o.ReadOn(ctx, &e.place, wanted, func(record segment.Record) (err error) {
 		head, err = writeRecord(out, head, record)
 		return err
 	}, func(f inspect.Finding) error {
@@ -183,6 +168,26 @@ func writeRecord(w *bufio.Writer, head []byte, record segment.Record) ([]byte, e
 		}
 	}
 	return head, nil
+}
+
+// endless prepares an answer of records that may take long: ctx is done when the client has
+// gone, or the endpoint ends.
+func endless(w http.ResponseWriter, r *http.Request) (ctx context.Context, stop func(), err error) {
+	// The bound on reading a request would end the answer: the server reads on meanwhile, to
+	// hear that the client has gone.
+	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
+		return nil, nil, err
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	ctx, stop = context.WithCancel(r.Context())
+	go func() {
+		select {
+		case <-fairconn.Ending(r):
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, stop, nil
 }
 
 // wantedRecords reads from, to and sink of a request; from and to belong to it.

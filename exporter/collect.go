@@ -27,11 +27,6 @@ func describe(name, help string, labels ...string) desc {
 	return d
 }
 
-func (d desc) histogram() desc {
-	d.Type = "histogram"
-	return d
-}
-
 // The metrics of statusCollector.
 var (
 	descReceived     = describe("docket_records_received_total", "Lines that were stored, refused or recognised as duplicates.", "source")
@@ -64,7 +59,6 @@ var (
 	descLetterLimit = describe("docket_dead_letter_limit_bytes", "Limit deadLetters.maxBytes of the sink.", "sink")
 	descPending     = describe("docket_pending_records", "Records that the sink must still deliver.", "sink")
 	descLag         = describe("docket_delivery_lag_seconds", "Age of the oldest pending record.", "sink")
-	descDelay       = describe("docket_delivery_delay_seconds", "Time from the receipt of a record until the destination accepted it, without replayed and redriven records.", "sink").histogram()
 	descCursor      = describe("docket_sink_cursor", "Position of the sink in the queue: number of the next record to deliver.", "sink")
 	descPosition    = describe("docket_sink_position", "Number of the first record that the destination does not have. Only for a sink that writes in transactions, after the destination has answered.", "sink")
 	descTransaction = describe("docket_sink_transactions_total", "Transactions of the sink since the start: committed, aborted, or fenced by a docket that started later.", "sink", "outcome")
@@ -79,7 +73,7 @@ var (
 		descReceived, descSourceStored, descRefused, descDuplicate, descLost, descPassedOver, descSourceLost, descRefusedDrop,
 		descSourceState, descConnections, descLastRecord, descAudits, descAuditGood, descAuditTime,
 		descStored, descCorrupt, descQueueState, descBytes, descFree, descLimit,
-		descDelivered, descFiltered, descDropped, descLetters, descLetterBytes, descLetterLimit, descPending, descLag, descDelay, descCursor, descPosition, descTransaction, descSinkState,
+		descDelivered, descFiltered, descDropped, descLetters, descLetterBytes, descLetterLimit, descPending, descLag, descCursor, descPosition, descTransaction, descSinkState,
 		descReloads, descConfigLoaded, descConfigState, descGeneration,
 	}
 	everyState = []State{Active, Degraded, Error}
@@ -136,7 +130,6 @@ func (c statusCollector) Collect(ch chan<- prometheus.Metric) {
 		to.count(descLetters, uint64(letters.Letters), d.cfg.Name)
 		to.count(descLetterBytes, uint64(letters.Bytes), d.cfg.Name)
 		to.count(descLetterLimit, uint64(d.cfg.DeadLetters.MaxBytes), d.cfg.Name)
-		ch <- d.metrics.delays.collect(d.cfg.Name)
 	}
 	for _, sink := range s.Sinks {
 		to.put(descLag, sink.LagSeconds, sink.Name)

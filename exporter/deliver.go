@@ -45,11 +45,7 @@ type cursor interface {
 //	round -> next -> pack -> send -> settle
 //
 // Beside it, redriver brings what an operator redrives from the dead letters. Both send
-// in the sink's slots: as many batches at a time as the sink takes.
-//
-// A sink that is Concurrent has one batch more than slots, so that the next one is made
-// while others are sent. Batches are settled in the order in which they were made: the
-// place in the queue moves over what is done without a hole, and no further.
+// in the sink's slot, one batch at a time.
 type delivery struct {
 	cfg       SinkConfig
 	cursor    cursor
@@ -59,7 +55,6 @@ type delivery struct {
 	stored    func() uint64 // seq of the last record in the queue
 	readAhead func(ctx context.Context, from uint64, visit func(queue.Record) (more bool)) error
 	announce  func(record any) // see sinks.Env
-	tails     *tails           // those who follow it
 	log       *slog.Logger
 	metrics   *deliveryMetrics
 	health    *deliveryHealth
@@ -77,11 +72,9 @@ type delivery struct {
 	finish    func()        // has run end once the batches under way are decided, or have failed
 	through   atomic.Uint64 // seq of the last record to deliver; 0: there is none, it goes on
 
-	slots    slots
-	free     chan *batch // those that can be made
-	made     chan *batch // those to send, in order
-	settling sync.Mutex
-	underWay []*batch // those that are not settled, in order; guarded by settling
+	slot    slot
+	batch   batch                       // under way; owned by run
+	refused atomic.Pointer[refusedRest] // nil unless the batch waits, and all behind it were refused
 
 	opening sync.Mutex
 	sink    sinks.Sink // nil until it has been opened; guarded by opening
@@ -94,18 +87,18 @@ type delivery struct {
 	told      atomic.Uint64 // see packer.told; set before resumed
 }
 
-// slots are held while batches are sent, one by each.
-type slots struct {
+// slot is held while a batch is sent.
+type slot struct {
 	held       chan struct{}
-	lent, back chan struct{} // a slot goes to the redriver, and comes back
+	lent, back chan struct{} // the slot goes to the redriver, and comes back
 }
 
-func newSlots(n int) slots {
-	return slots{held: make(chan struct{}, n), lent: make(chan struct{}), back: make(chan struct{})}
+func newSlot() slot {
+	return slot{held: make(chan struct{}, 1), lent: make(chan struct{}), back: make(chan struct{})}
 }
 
-// acquire waits for a slot. Its error is that ctx is done.
-func (s slots) acquire(ctx context.Context) error {
+// acquire waits for the slot. Its error is that ctx is done.
+func (s slot) acquire(ctx context.Context) error {
 	select {
 	case s.held <- struct{}{}:
 		return nil
@@ -114,10 +107,10 @@ func (s slots) acquire(ctx context.Context) error {
 	}
 }
 
-func (s slots) release() { <-s.held }
+func (s slot) release() { <-s.held }
 
-// acquireAny is acquire, or takes a slot that is lent.
-func (s slots) acquireAny(ctx context.Context) (release func(), err error) {
+// acquireAny is acquire, or takes the slot where it is lent.
+func (s slot) acquireAny(ctx context.Context) (release func(), err error) {
 	select {
 	case s.held <- struct{}{}:
 		return s.release, nil
@@ -146,7 +139,7 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 	}
 	log = log.With("sink", cfg.Name)
 	d := &delivery{
-		cfg: cfg, cursor: c, queue: sinks.Queue{ID: q.id, Lineage: q.lineage}, stored: q.stored, readAhead: q.readAhead, transacts: cfg.transacts(), announce: q.announce, tails: q.tails, metrics: m, log: log,
+		cfg: cfg, cursor: c, queue: sinks.Queue{ID: q.id, Lineage: q.lineage}, stored: q.stored, readAhead: q.readAhead, transacts: cfg.transacts(), announce: q.announce, metrics: m, log: log,
 		letters: newLetters(q, cfg, c, m, log),
 		health:  newDeliveryHealth(log),
 		fenced:  m.transactions.fenced.Load() > 0,
@@ -155,15 +148,7 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 	d.finish = sync.OnceFunc(func() { close(d.finishing) })
 	d.reading, d.closed, d.beside = d.health.failure(), d.health.failure(), d.health.failure()
 	d.packer = d.packerOf(q, selects, c.Account())
-	atATime, batches := 1, 1
-	if c, ok := cfg.Config.(sinks.Concurrent); ok {
-		atATime, batches, d.packer.copies = c.MaxInFlight(), c.MaxInFlight()+1, true
-	}
-	d.slots, d.suspicion.ahead, d.suspicion.trying = newSlots(atATime), map[uint64]bool{}, make(chan struct{}, 1)
-	d.free, d.made = make(chan *batch, batches), make(chan *batch, batches)
-	for range batches {
-		d.free <- &batch{}
-	}
+	d.slot, d.suspicion.ahead = newSlot(), map[uint64]bool{}
 	return d, nil
 }
 
@@ -178,7 +163,6 @@ type queueFacts struct {
 	// valid until visit returns.
 	readAhead func(ctx context.Context, from uint64, visit func(queue.Record) (more bool)) error
 	announce  func(record any) // stores a record about the sink, later; see sinks.Env
-	tails     *tails           // those who follow the sink
 }
 
 // run serves the sink until ctx is done, or in order until finish is called. Whatever the
@@ -203,14 +187,6 @@ func (d *delivery) run(ctx context.Context) {
 	defer beside.Wait()
 	defer d.finish()
 	beside.Go(func() { (&redriver{delivery: d}).run(ctx) })
-	var sending sync.WaitGroup
-	defer sending.Wait()
-	defer close(d.made)
-	if d.packer.copies {
-		for range cap(d.slots.held) {
-			sending.Go(func() { d.sendAll(ctx) })
-		}
-	}
 	for d.until(making, func() error { return d.round(making, ctx) }) {
 	}
 }
@@ -272,52 +248,27 @@ func (d *delivery) until(ctx context.Context, do func() error) bool {
 	return false
 }
 
-// round makes one batch and has it sent.
-//
-// A batch that is full at once is made before there is a slot for it. Any other waits
-// until a second batch is free, so that records that come meanwhile join it: many small
-// batches are slow.
-//
-// It makes batches until ctx is done, and sends them until sending is.
+// round makes one batch until ctx is done, sends it until sending is, and settles it.
 func (d *delivery) round(ctx, sending context.Context) error {
-	b, err := d.freeBatch(ctx)
-	if err != nil {
-		return err
-	}
-	if d.packer.copies && !d.fullBatchWaits() {
-		other, err := d.freeBatch(ctx)
-		if err != nil {
-			return err
-		}
-		d.free <- other
-	}
 	records, err := d.next(ctx)
 	if through := d.through.Load(); through > 0 && len(records) > 0 {
-		n := slices.IndexFunc(records, func(r queue.Record) bool { return r.Seq > through })
-		if n == 0 {
-			<-ctx.Done() // the sink gets no more, and what is under way is not decided yet
-		}
-		if n >= 0 {
+		if n := slices.IndexFunc(records, func(r queue.Record) bool { return r.Seq > through }); n >= 0 {
 			records = records[:n]
+		}
+		if len(records) == 0 {
+			<-ctx.Done() // the sink gets no more
 		}
 	}
 	if err != nil || len(records) == 0 {
-		d.free <- b
 		return err
 	}
 	d.packer.has, d.packer.told = d.has.Load(), d.told.Load()
+	b := &d.batch
 	d.packer.pack(b, records)
 	if err := d.forgetPending(ctx, b); err != nil {
 		return err
 	}
-	d.settling.Lock()
-	d.underWay = append(d.underWay, b)
-	d.settling.Unlock()
-	if d.packer.copies {
-		d.made <- b
-	} else {
-		d.sendBatch(sending, b) // the records are not valid for longer
-	}
+	d.sendBatch(sending, b)
 	return nil
 }
 
@@ -336,57 +287,25 @@ func (d *delivery) forgetPending(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// freeBatch waits for a batch that can be made. Its error is that ctx is done.
-func (d *delivery) freeBatch(ctx context.Context) (*batch, error) {
-	select {
-	case b := <-d.free:
-		return b, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-// sendAll sends batches that were made, one after the other. A goroutine for each batch
-// costs a sixth of the rate: the destination waits for the switch to it.
-func (d *delivery) sendAll(ctx context.Context) {
-	for b := range d.made {
-		d.sendBatch(ctx, b)
-	}
-}
-
-// sendBatch sends b in a slot, unless it is empty, and settles what is decided. A
+// sendBatch sends b in the slot, unless it is empty, and settles it once it is decided. A
 // delivery that is finishing begins no other.
 func (d *delivery) sendBatch(ctx context.Context, b *batch) {
 	if d.isFinishing() {
 		return
 	}
 	if !b.isEmpty() {
-		if d.slots.acquire(ctx) != nil {
+		if d.slot.acquire(ctx) != nil {
 			return
 		}
-		b.begun.Store(true)
-		rejected, err := d.send(ctx, fromQueue{d, b}, b.Batch, tries{})
-		d.slots.release()
+		rejected, err := d.send(ctx, fromQueue{d}, b.Batch, tries{})
+		d.slot.release()
 		if err != nil {
 			return // ctx is done, or it has failed and is not tried again
 		}
 		b.rejected = rejected
 	}
-	d.settling.Lock()
-	defer d.settling.Unlock()
-	b.decided = true
-	for len(d.underWay) > 0 && d.underWay[0].decided { // nothing is settled behind a batch that is not decided
-		first := d.underWay[0]
-		d.underWay = slices.Delete(d.underWay, 0, 1)
-		d.settle(first)
-		d.free <- first
-	}
-}
-
-// fullBatchWaits reports whether there are records for a full batch.
-func (d *delivery) fullBatchWaits() bool {
-	next := d.packer.expected
-	return next > 0 && d.stored()+1 >= next+uint64(d.cfg.Batch.MaxRecords)
+	d.settle(b)
+	d.refused.Store(nil)
 }
 
 // errNothing ends the wait for records.
@@ -480,13 +399,6 @@ func (d *delivery) settle(b *batch) {
 	maps.DeleteFunc(d.suspicion.ahead, func(seq uint64, _ bool) bool { return seq <= b.last })
 	if o.DeadLettered > 0 {
 		d.letters.wakeRedrive()
-	}
-	if b.followed {
-		asRejected := wasDeadLettered
-		if d.cfg.OnReject == DropRejected {
-			asRejected = wasDropped
-		}
-		d.tails.decided(b.fate(asRejected))
 	}
 }
 

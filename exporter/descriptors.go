@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/docket-export/docket/internal/descriptors"
-	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -39,13 +38,7 @@ func (c *Config) reservedFiles(limit uint64) int {
 			n += leavingFiles
 		}
 	}
-	for _, s := range c.Sinks {
-		n += sinkFiles + sendFiles
-		if concurrent, ok := s.Config.(sinks.Concurrent); ok {
-			n += sendFiles * (concurrent.MaxInFlight() - 1)
-		}
-	}
-	return n
+	return n + len(c.Sinks)*(sinkFiles+sendFiles)
 }
 
 func accepts(s SourceConfig) int {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/budget"
 	"github.com/docket-export/docket/internal/descriptors"
@@ -39,10 +40,6 @@ type Options struct {
 	// Config receives each configuration that takes effect; nil: the Exporter
 	// makes its own report.
 	Config *ConfigReport
-	// Quiet, unless it is nil, is called when nothing was stored or delivered for
-	// some seconds after the start or after some activity. Calls never overlap,
-	// and are at least a minute apart. Only the end of Run waits for a call.
-	Quiet func()
 }
 
 // Exporter runs one configuration.
@@ -59,14 +56,10 @@ type Exporter struct {
 	loads     *ConfigReport
 	once      bool
 	stores    bool          // the configuration in force; see StoredConfig
-	quiet     func()        // nil: nobody wants to know
 	stopping  chan struct{} // closed when Run begins to drain
 
-	lookers    chan struct{} // holds a token for each request that reads the queue
-	reading    chan struct{} // and for the one of all that reads it now
-	tailPlaces chan struct{} // and for each that follows the records
-	tailsMu    sync.Mutex
-	tails      map[string]*tails // by sink; guarded by tailsMu
+	lookers chan struct{} // holds a token for each request that reads the queue
+	place   inspect.Place // where the last of them was: one that follows the queue goes on there; guarded by lookers
 
 	// turn is held to change which parts run: until Run has started them, by each reload,
 	// and from the beginning of a stop on. It guards loops and what else is said to be
@@ -86,9 +79,9 @@ type Exporter struct {
 // reports and retries them. The caller must call Run, which closes the queue.
 func New(cfg *Config, o Options) (*Exporter, error) {
 	e := &Exporter{
-		log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, loads: o.Config, once: o.Once, stores: o.Store && !o.Once,
+		log: o.Log, metrics: newMetrics(o.Version), loads: o.Config, once: o.Once, stores: o.Store && !o.Once,
 		stopping: make(chan struct{}), turn: make(chan struct{}, 1), lingering: map[string][]*loop{},
-		lookers: make(chan struct{}, maxLookers), reading: make(chan struct{}, 1), tailPlaces: make(chan struct{}, maxTails),
+		lookers: make(chan struct{}, maxLookers),
 	}
 	e.turn <- struct{}{}
 	if e.loads == nil {
@@ -123,6 +116,7 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 		maxRecordBytes: int(cfg.Limits.MaxRecordBytes),
 		refused:        &refusedLog{dir: disk.At(cfg.Queue.Directory).Join("refused"), log: o.Log},
 		log:            o.Log,
+		refusing:       make(chan struct{}, 1),
 		gaps:           e.metrics.producerGap,
 		live:           map[queue.Producer]*session{},
 		own:            &ownRecords{q},
@@ -212,7 +206,6 @@ func (e *Exporter) newSink(cfg *Config, s SinkConfig, m *deliveryMetrics) (*deli
 		stored:    e.queue.LastSeq,
 		readAhead: readAhead(cfg.Queue.Directory, e.queue),
 		announce:  e.announced.of(s.Name),
-		tails:     e.tailsOf(s.Name),
 	}
 	d, err := newDelivery(s, facts, c, m, e.log)
 	if err == nil {
@@ -282,9 +275,6 @@ func (e *Exporter) serveUntil(ctx context.Context) error {
 	e.outflow.start(e.announced.run)
 	e.outflow.start(e.watchFull)
 	e.outflow.start(e.watchRetired)
-	if e.quiet != nil {
-		e.outflow.start(e.watchQuiet)
-	}
 	e.log.Info("docket is running", "queue", e.queue.ID(), "records", e.queue.LastSeq())
 	<-e.turn
 

@@ -27,8 +27,8 @@ type ingest struct {
 	queue          *queue.Queue
 	maxRecordBytes int
 	refused        *refusedLog
-	refusing       sync.Mutex   // held from the first refusal of a verdict until its lines are kept: they take memory
-	buffers        spareBuffers // of redacted records
+	refusing       chan struct{} // has a token from the first refusal of a verdict until its lines are kept: they take memory
+	buffers        spareBuffers  // of redacted records
 	log            *slog.Logger
 	own            *ownRecords
 	gaps           func(source string, lines uint64) // counts lines that producers skipped
@@ -172,8 +172,12 @@ func (s *session) submitFirst(ctx context.Context, lines []byte) (rest []byte, e
 		}
 		defer s.in.buffers.next()
 	}
-	v, rest := s.sort(lines)
+	v, rest, err := s.sort(ctx, lines)
+	defer v.release()
 	defer s.in.buffers.giveBack(v.buffer)
+	if err != nil {
+		return nil, err
+	}
 	return rest, s.append(ctx, v)
 }
 
@@ -201,9 +205,12 @@ func (s *session) SubmitTooLarge(ctx context.Context, prefix []byte, length int6
 		return err
 	}
 	v := s.newVerdict()
+	defer v.release()
 	v.lines++
 	if number, duplicate := v.number(); duplicate {
 		v.chunk.Duplicates++
+	} else if err := v.claim(ctx); err != nil {
+		return err
 	} else {
 		detail := fmt.Sprintf("line of %d bytes, at most %d are allowed", length, s.in.maxRecordBytes)
 		v.refuse(sources.Refusal{Number: number, Reason: sources.TooLarge, Detail: detail}, lineText{prefix, length})
@@ -308,12 +315,33 @@ func (in *ingest) remember(p queue.Producer, gap state.Gap) {
 
 // keep makes refused lines durable in their log.
 func (v *verdict) keep() {
-	if len(v.refused) == 0 {
+	if len(v.kept) == 0 {
 		return
 	}
-	defer v.s.in.refusing.Unlock()
-	v.s.in.refused.add(v.kept)
+	v.s.in.refused.add(v.s.opening.Source, v.kept)
 	v.kept = nil
+	v.release()
+}
+
+// claim waits until this verdict may hold refused lines. Its error is that of ctx.
+func (v *verdict) claim(ctx context.Context) error {
+	if v.claimed {
+		return nil
+	}
+	select {
+	case v.s.in.refusing <- struct{}{}:
+		v.claimed = true
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the log of refused lines: %w", context.Cause(ctx))
+	}
+}
+
+func (v *verdict) release() {
+	if v.claimed {
+		v.claimed = false
+		<-v.s.in.refusing
+	}
 }
 
 // settled runs on the goroutine that makes the commit.

@@ -38,6 +38,7 @@ func newIntake(t *testing.T, opts queue.Options) *intakeTest {
 		maxRecordBytes: 1000,
 		refused:        &refusedLog{dir: disk.At(opts.Directory).Join("refused"), log: slog.New(slog.DiscardHandler)},
 		log:            slog.New(slog.DiscardHandler),
+		refusing:       make(chan struct{}, 1),
 		gaps:           func(_ string, n uint64) { in.gaps += n },
 		live:           map[queue.Producer]*session{},
 		own:            &ownRecords{q},
@@ -325,7 +326,7 @@ func TestRefusedFilesAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	log := &refusedLog{dir: disk.At(dir), log: slog.New(slog.DiscardHandler)}
 	for i := range 90 { // each of a source of its own, or the rate of one would bound them
-		log.add([]refusedLine{{Source: fmt.Sprint(i), Reason: sources.InvalidJSON, text: bytes.Repeat([]byte("x"), 1<<20)}})
+		log.add(fmt.Sprint(i), []refusedLine{{Reason: sources.InvalidJSON, text: bytes.Repeat([]byte("x"), 1<<20-200)}})
 	}
 	if err := log.close(); err != nil {
 		t.Fatal(err)

@@ -25,9 +25,8 @@ const (
 	adminBytes = 3 << 20
 	// metricsTLSBytes are the same of the listener for metrics, with TLS.
 	metricsTLSBytes = 8 << 20
-	// refusedBytes are the runs of refused lines that are remembered for each peer, and
-	// one batch of lines with its JSON.
-	refusedBytes = maxAllowances*(maxRepeated+512) + 6*maxEvidence
+	// refusedBytes are the refused lines of one verdict, with their JSON.
+	refusedBytes = 16 * maxEvidence
 	// spentBuffers is how many buffers of the longest record may wait for the garbage
 	// collector, where that is more than the default: each part makes them anew for each
 	// such record. Smaller ones are used again. With 6 a docket on a busy machine, where the
@@ -92,18 +91,14 @@ func (c *Config) Memory() []MemoryPart {
 	return parts
 }
 
-// memoryBytes is what a sink has in memory: what its cursor has read, the batches that are
-// under way, and what it makes of them.
+// memoryBytes is what a sink has in memory: what its cursor has read, the batch that is
+// under way, and what it makes of it.
 func (s *SinkConfig) memoryBytes(record int64) int64 {
 	batch := max(int64(s.most().MaxBytes), record)
 	bytes := s.limits().MemoryBytes(int(record))
-	copies := int64(0)
-	if c, ok := s.Config.(sinks.Concurrent); ok && c.MaxInFlight() > 1 {
-		copies = int64(c.MaxInFlight()) + 1
-	} else if s.Stamp {
-		copies = 1
+	if s.Stamp {
+		bytes += batch
 	}
-	bytes += copies * batch
 	if sized, ok := s.Config.(sinks.Sized); ok {
 		return bytes + sized.MemoryBytes(batch)
 	}

@@ -48,13 +48,14 @@ type metrics struct {
 	sendFailures  *prometheus.CounterVec
 	filterErrors  *prometheus.CounterVec
 	deadLettered  *prometheus.CounterVec
-	tailMissed    prometheus.Counter
-	delays        *bySink[delayHistogram]
-	transactions  *bySink[transactions]
+	delays        *prometheus.HistogramVec
+
+	mu           sync.Mutex
+	transactions map[string]*transactions // by sink: they outlive a delivery that a reload replaces; guarded by mu
 }
 
 func newMetrics(version string) *metrics {
-	m := &metrics{registry: prometheus.NewRegistry(), delays: newBySink(newDelayHistogram), transactions: newBySink(func() *transactions { return &transactions{} })}
+	m := &metrics{registry: prometheus.NewRegistry(), transactions: map[string]*transactions{}}
 	m.commitSeconds = m.histogram("docket_commit_duration_seconds", "Time of one write and sync of the queue.",
 		prometheus.ExponentialBuckets(50e-6, 2, 16)).WithLabelValues() // 50 us to 1.6 s
 	m.commitRecords = m.histogram("docket_commit_records", "Records made durable by one commit.",
@@ -62,10 +63,11 @@ func newMetrics(version string) *metrics {
 	m.gapLines = m.counter("docket_producer_gap_lines_total", "Numbers of lines that producers skipped. docket still stores these lines if they arrive later.", "source")
 	m.sendSeconds = m.histogram("docket_send_duration_seconds", "Time of one attempt to deliver a batch.",
 		prometheus.ExponentialBuckets(1e-3, 3, 10), "sink") // 1 ms to 20 s
+	m.delays = m.histogram("docket_delivery_delay_seconds", "Time from the receipt of a record until the destination accepted it, without replayed and redriven records.",
+		[]float64{0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 900, 3600, 14400, 86400}, "sink") // a day is as good as for ever
 	m.sendFailures = m.counter("docket_send_failures_total", "Attempts to deliver a batch that failed.", "sink", "kind")
 	m.filterErrors = m.counter("docket_filter_errors_total", "Records for which the filter failed. onError of the sink decides what happens to them.", "sink")
 	m.deadLettered = m.counter("docket_records_dead_lettered_total", "Records that the destination rejected for good, and docket set aside.", "sink", "reason")
-	m.tailMissed = m.counter("docket_tail_missed_records_total", "Records that readers of /tail missed because they were too slow. The queue and the sinks have them.").WithLabelValues()
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "docket_build_info", Help: "Always 1; the version is in the label."}, []string{"version"})
 	build.WithLabelValues(version).Set(1)
 	m.add(build, Metric{"docket_build_info", "gauge", "Always 1; the version is in the label.", []string{"version"}})
@@ -97,11 +99,22 @@ func (m *metrics) register(e *Exporter) { m.registry.MustRegister(statusCollecto
 func (m *metrics) forget(sink string) {
 	gone := prometheus.Labels{"sink": sink}
 	m.sendSeconds.DeletePartialMatch(gone)
+	m.delays.DeletePartialMatch(gone)
 	for _, v := range []*prometheus.CounterVec{m.sendFailures, m.filterErrors, m.deadLettered} {
 		v.DeletePartialMatch(gone)
 	}
-	m.delays.forget(sink)
-	m.transactions.forget(sink)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.transactions, sink)
+}
+
+func (m *metrics) transactionsOf(sink string) *transactions {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.transactions[sink] == nil {
+		m.transactions[sink] = &transactions{}
+	}
+	return m.transactions[sink]
 }
 
 func (m *metrics) committed(records int, took time.Duration) {
@@ -120,8 +133,8 @@ func (m *metrics) delivery(sink string) *deliveryMetrics {
 		failures:     m.sendFailures.MustCurryWith(prometheus.Labels{"sink": sink}),
 		filterErrors: m.filterErrors.WithLabelValues(sink),
 		deadLettered: m.deadLettered.MustCurryWith(prometheus.Labels{"sink": sink}),
-		delays:       m.delays.of(sink),
-		transactions: m.transactions.of(sink),
+		delays:       m.delays.WithLabelValues(sink),
+		transactions: m.transactionsOf(sink),
 		labels:       map[string]bool{},
 	}
 }
@@ -131,7 +144,7 @@ type deliveryMetrics struct {
 	failures     *prometheus.CounterVec
 	filterErrors prometheus.Counter
 	deadLettered *prometheus.CounterVec
-	delays       *delayHistogram
+	delays       prometheus.Observer
 	transactions *transactions
 
 	mu     sync.Mutex
@@ -142,6 +155,17 @@ type deliveryMetrics struct {
 }
 
 func (m *deliveryMetrics) sent(took time.Duration) { m.seconds.Observe(took.Seconds()) }
+
+// accepted counts how long items were under way that a destination has accepted now, unless they
+// come late by an operator's wish.
+func (m *deliveryMetrics) accepted(items []sinks.Item) {
+	now := time.Now()
+	for i := range items {
+		if items[i].Late == sinks.OnTime {
+			m.delays.Observe(max(0, now.Sub(items[i].Received).Seconds())) // the clock may have been set back
+		}
+	}
+}
 
 func (m *deliveryMetrics) failed(k sinks.Kind) { m.failures.WithLabelValues(k.String()).Inc() }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -47,7 +48,7 @@ func newObserved(t *testing.T) *Exporter {
 	source.audits.Add(decision.Run{ID: "1", Complete: true, Reason: decision.StartToEnd})
 	source.audits.Add(decision.Run{ID: "2", Reason: decision.NoEnd, Violations: 7})
 	e.metrics.producerGap("audit", 1)
-	e.metrics.transactions.of("topic").Committed(2)
+	e.metrics.transactionsOf("topic").Committed(2)
 	bus := e.metrics.delivery("bus")
 	bus.failed(sinks.Transient)
 	bus.rejected("400")
@@ -193,5 +194,27 @@ func TestPeersMakeNoSeries(t *testing.T) {
 	}
 	if grown := len(values(t, e)) - before; grown > maxLabels+2 {
 		t.Errorf("got %d more series, want no more than the %d codes of a destination, the rest of them, and losses of another name", grown, maxLabels)
+	}
+}
+
+// How long records were under way is counted, unless they come late by an operator's wish.
+func TestDelays(t *testing.T) {
+	m := newMetrics("x")
+	var items []sinks.Item
+	for _, late := range []sinks.Late{sinks.OnTime, sinks.OnTime, sinks.Replayed, sinks.Redriven} {
+		items = append(items, sinks.Item{Received: time.Now().Add(-time.Hour), Late: late})
+	}
+	m.delivery("bus").accepted(append(items, sinks.Item{Received: time.Now().Add(time.Hour)})) // the clock was set back
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "docket_delivery_delay_seconds" {
+			h := f.GetMetric()[0].GetHistogram()
+			if n, sum := h.GetSampleCount(), h.GetSampleSum(); n != 3 || sum < 7200 || h.GetBucket()[0].GetCumulativeCount() != 1 {
+				t.Errorf("got %d records and %v seconds, want 2 of an hour and 1 of nothing", n, sum)
+			}
+		}
 	}
 }

@@ -64,7 +64,6 @@ func TestMetricsListenerHasThreePaths(t *testing.T) {
 		"/deadletters/siem":     {404, ""},
 		"/queue":                {404, ""},
 		"/queue/records":        {404, ""},
-		"/tail":                 {404, ""},
 		"/debug/pprof/":         {404, ""},
 		"/debug/pprof/heap":     {404, ""},
 		"/metrics/":             {404, ""},
@@ -235,13 +234,13 @@ func TestScrapesAreBounded(t *testing.T) {
 		}()
 		<-held.began
 	}
-	third := make(chan int)
+	next := make(chan int)
 	go func() {
 		status, _, _, _ := scrape(http.DefaultClient, "http://"+address+"/metrics", "")
-		third <- status
+		next <- status
 	}()
 	select {
-	case status := <-third:
+	case status := <-next:
 		if status != http.StatusServiceUnavailable {
 			t.Errorf("beside %d scrapes: got %d, want 503", maxScrapes, status)
 		}
@@ -256,34 +255,6 @@ func TestScrapesAreBounded(t *testing.T) {
 		if status := <-statuses; status != http.StatusOK {
 			t.Errorf("got %d for a scrape in time, want 200", status)
 		}
-	}
-}
-
-// Those who ask for metrics and do not read them keep nobody from a scrape, and make room.
-func TestUnreadScrapesMakeRoom(t *testing.T) {
-	e := letterExporter(t)
-	e.metrics.registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "long", Help: strings.Repeat("x", 8<<20)})) // more than a socket holds
-	address := listening(t, e, MetricsConfig{})
-	var silent []net.Conn
-	for range maxUnread + 2 {
-		nc, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer nc.Close()
-		if _, err := io.WriteString(nc, "GET /metrics HTTP/1.1\r\nHost: docket\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(nc, make([]byte, len("HTTP/1.1 200"))); err != nil {
-			t.Fatal(err)
-		}
-		silent = append(silent, nc)
-	}
-	if status, body, _, err := scrape(http.DefaultClient, "http://"+address+"/metrics", ""); err != nil || status != http.StatusOK {
-		t.Errorf("beside %d who do not read: got %d %.60q, %v, want 200", len(silent), status, body, err)
-	}
-	if n, err := io.Copy(io.Discard, silent[0]); err != nil || n >= 8<<20 {
-		t.Errorf("the first who did not read: got %d bytes, %v, want its answer cut off", n, err)
 	}
 }
 

@@ -114,17 +114,9 @@ func (r *refusedRest) isOld(last uint64) bool { return r == nil || r.last < last
 // refusesRest is how the destination has refused each record up to last that is left, having accepted
 // none since; nil: it has not.
 func (d *delivery) refusesRest(last uint64) (how *sinks.Failure) {
-	d.settling.Lock()
-	defer d.settling.Unlock()
-	for _, b := range d.underWay {
-		r := b.refused.Load()
-		switch {
-		case b.decided || !b.begun.Load(): // the others were refused with it in between
-		case r.isOld(last) || d.suspicion.tookSince(r.since):
-			return nil
-		default:
-			how = r.how
-		}
+	r := d.refused.Load()
+	if r.isOld(last) || d.suspicion.tookSince(r.since) {
+		return nil
 	}
-	return how
+	return r.how
 }

@@ -18,10 +18,9 @@ import (
 	"github.com/docket-export/docket/sinks"
 )
 
-// A full queue drops records of the batch that is under way, of the one that is made
-// already, and of those behind. No record is sent twice, each is what it was, in order,
+// A full queue drops records of the batch that is under way, and of those behind. No record is sent twice, each is what it was, in order,
 // and the account knows of every one.
-func TestDropOldestOverABatchMadeAhead(t *testing.T) {
+func TestDropOldestOverABatchUnderWay(t *testing.T) {
 	const file, size = 16 << 10, 1000
 	dir := t.TempDir()
 	q, err := queue.Open(queue.Options{Directory: dir, SegmentBytes: file, MaxBytes: 6 * file, WhenFull: queue.DropOldest})

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
@@ -16,10 +15,8 @@ import (
 // and notes the gaps.
 type packer struct {
 	stamps  bool
-	copies  bool // a batch must outlive the records that it is made of
 	gaps    bool // the sink wants to know of records that it does not get
 	selects selection
-	tails   *tails // those who follow the sink
 	// filterFailed counts a record that the filter could not judge.
 	filterFailed func(error)
 	// lost returns the records that damage has taken, in order.
@@ -46,25 +43,14 @@ type batch struct {
 	first, last uint64 // of the records it was made of
 	filtered    uint64
 	setAside    uint64 // before packer.has
-	lines       []byte // of the records, where they are copied or stamped
-
-	// For those who follow the sink, when there were any as the batch was made.
-	followed   bool
-	leftOut    []uint64 // seqs that the filter left out
-	turnedDown []uint64 // seqs that were rejected
+	lines       []byte // of the records, where they are stamped
 
 	rejected uint64 // items that the destination will never take
-	decided  bool   // guarded by delivery.settling
-	begun    atomic.Bool
-	refused  atomic.Pointer[refusedRest] // nil unless it waits, and all behind it were refused
 }
 
 func (b *batch) reset(incarnation string) {
 	b.Queue, b.Items, b.Gaps = incarnation, b.Items[:0], b.Gaps[:0]
-	b.filtered, b.setAside, b.rejected, b.decided = 0, 0, 0, false
-	b.begun.Store(false)
-	b.refused.Store(nil)
-	b.leftOut, b.turnedDown = b.leftOut[:0], b.turnedDown[:0]
+	b.filtered, b.setAside, b.rejected = 0, 0, 0
 	if b.lines = b.lines[:0]; cap(b.lines) > maxSpareLines {
 		b.lines = nil
 	}
@@ -73,11 +59,9 @@ func (b *batch) reset(incarnation string) {
 // isEmpty reports whether there is nothing to tell the sink.
 func (b *batch) isEmpty() bool { return len(b.Items) == 0 && len(b.Gaps) == 0 }
 
-// pack makes b of records, which are not empty and of one incarnation of the queue. Unless k copies, b is valid no longer
-// than they are.
+// pack makes b of records, which are not empty and of one incarnation of the queue. b is valid no longer than they are.
 func (k *packer) pack(b *batch, records []queue.Record) {
 	b.reset(records[0].Incarnation)
-	b.followed = k.tails.isFollowed()
 	b.first, b.last = records[0].Seq, records[len(records)-1].Seq
 	if k.gaps && k.expected == 0 {
 		k.addBefore(b)
@@ -92,16 +76,10 @@ func (k *packer) pack(b *batch, records []queue.Record) {
 		isThere := r.Seq < k.has
 		if isThere && k.isLetter(r.Seq) {
 			b.setAside++
-			if b.followed {
-				b.turnedDown = append(b.turnedDown, r.Seq)
-			}
 			continue
 		}
 		if !k.takes(r) {
 			b.filtered++
-			if b.followed {
-				b.leftOut = append(b.leftOut, r.Seq)
-			}
 			if k.gaps {
 				b.addGap(r.Seq, r.Seq, sinks.Filtered)
 			}
@@ -126,17 +104,13 @@ func (k *packer) takes(r *queue.Record) bool {
 	return takes
 }
 
-// record returns the bytes to send: those of r, copied or stamped if need be.
+// record returns the bytes to send: those of r, stamped if need be.
 func (k *packer) record(b *batch, r *queue.Record) []byte {
-	if !k.stamps && !k.copies {
+	if !k.stamps {
 		return r.Data
 	}
 	from := len(b.lines) // the buffer may move when it grows: earlier records keep the old one
-	if k.stamps {
-		b.lines = appendStamped(b.lines, r)
-	} else {
-		b.lines = append(b.lines, r.Data...)
-	}
+	b.lines = appendStamped(b.lines, r)
 	return slices.Clip(b.lines[from:])
 }
 
@@ -243,7 +217,6 @@ func (d *delivery) packerOf(q queueFacts, s selection, account queue.Account) pa
 		stamps:  d.cfg.Stamp,
 		gaps:    d.cfg.ordered(),
 		selects: s,
-		tails:   q.tails,
 		lost:    q.lost,
 		before:  account,
 

@@ -70,7 +70,7 @@ func (r *redriver) round(ctx context.Context) (some bool, err error) {
 			Seq: l.Seq, Source: l.Source, Producer: l.Producer, Received: l.Received, Record: l.Record, Late: sinks.Redriven,
 		})
 	}
-	release, err := r.slots.acquireAny(ctx)
+	release, err := r.slot.acquireAny(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -20,11 +19,9 @@ import (
 // funcSink is a sink made of a function.
 type funcSink struct {
 	sinks.Config
-	inFlight int
-	send     func(context.Context, sinks.Batch) error
+	send func(context.Context, sinks.Batch) error
 }
 
-func (s *funcSink) MaxInFlight() int                                    { return max(1, s.inFlight) }
 func (s *funcSink) Open(context.Context, sinks.Env) (sinks.Sink, error) { return s, nil }
 func (s *funcSink) Close(context.Context) error                         { return nil }
 func (s *funcSink) Send(ctx context.Context, b sinks.Batch) error       { return s.send(ctx, b) }
@@ -86,38 +83,6 @@ func TestRedriveAgainDuringARedrive(t *testing.T) {
 	})
 }
 
-// A redrive while the delivery waits for a slot is not forgotten.
-func TestRedriveWhileWaitingForASlot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var late int
-		f := &funcSink{inFlight: 2}
-		f.send = func(ctx context.Context, b sinks.Batch) error {
-			if b.Items[0].Late == sinks.Redriven {
-				late += len(b.Items)
-				return nil
-			}
-			if b.Items[0].Seq == 1 && b.Items[0].Late == "" && len(b.Items) == 1 {
-				return reject(0)
-			}
-			time.Sleep(time.Minute)
-			return nil
-		}
-		c := &fakeCursor{batches: [][]queue.Record{records(1, 1), records(2, 3), records(4, 5)}}
-		d := newTestDelivery(t, SinkConfig{Config: f}, c, slog.New(slog.DiscardHandler))
-		start(t, d)
-		synctest.Wait()
-		time.Sleep(time.Second) // both slots are taken
-		if n, err := d.letters.redrive(nil); n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
-		time.Sleep(24 * time.Hour)
-		synctest.Wait()
-		if late != 1 || len(c.acked()) != 3 {
-			t.Errorf("a day after the redrive: %d redelivered, acked %v, stats %+v; want 1", late, c.acked(), d.letters.stats())
-		}
-	})
-}
-
 // An account that waits for the disk must not hold up /status or /metrics.
 type stuckSync struct {
 	*fakeCursor
@@ -156,57 +121,6 @@ func TestStatusDuringStuckSync(t *testing.T) {
 	}
 }
 
-// More Sends at a time than MaxInFlight: a wait for records that is interrupted for a
-// redrive returns what it has gathered (as queue.Cursor.Next does), which takes the last slot.
-func TestRedriveKeepsToMaxInFlight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		active, most := 0, 0
-		f := &funcSink{inFlight: 2}
-		f.send = func(ctx context.Context, b sinks.Batch) error {
-			mu.Lock()
-			active++
-			most = max(most, active)
-			mu.Unlock()
-			defer func() { mu.Lock(); active--; mu.Unlock() }()
-			if b.Items[0].Seq == 1 && b.Items[0].Late == "" {
-				return reject(0)
-			}
-			time.Sleep(time.Minute)
-			return nil
-		}
-		c := &partial{pushed: pushed{ch: make(chan []queue.Record, 5)}}
-		d := newTestDelivery(t, SinkConfig{Config: f}, &c.fakeCursor, slog.New(slog.DiscardHandler))
-		d.cursor = c
-		c.ch <- records(1, 1)
-		start(t, d)
-		time.Sleep(time.Second)
-		c.ch <- records(2, 3)
-		time.Sleep(time.Second)
-		c.gathered = records(4, 5)
-		d.letters.redrive(nil)
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if most > 2 {
-			t.Errorf("%d sends at a time, MaxInFlight says 2", most)
-		}
-	})
-}
-
-type partial struct {
-	pushed
-	gathered []queue.Record
-}
-
-func (c *partial) Next(ctx context.Context, l queue.Limits) ([]queue.Record, error) {
-	r, err := c.pushed.Next(ctx, l)
-	if err != nil && len(c.gathered) > 0 {
-		r, c.gathered = c.gathered, nil
-		return r, nil
-	}
-	return r, err
-}
-
 // A queue that cannot be read: one log entry, one state.
 func TestQueueErrorIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -223,34 +137,11 @@ func TestQueueErrorIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// A batch is blocked by full dead letters; another's success must not show Active.
-func TestBlockedBatchIsShown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &funcSink{inFlight: 2}
-		f.send = func(ctx context.Context, b sinks.Batch) error {
-			if b.Items[0].Seq == 1 {
-				return reject(0)
-			}
-			time.Sleep(time.Second)
-			return nil
-		}
-		c := &fakeCursor{batches: [][]queue.Record{records(1, 1), records(2, 3), records(4, 5)}}
-		d := newTestDelivery(t, SinkConfig{Config: f}, c, slog.New(slog.DiscardHandler))
-		d.letters.options.MaxBytes = 10
-		start(t, d)
-		time.Sleep(30 * time.Second)
-		synctest.Wait()
-		if got := d.snapshot(); got.State != Error {
-			t.Errorf("nothing is settled (%v) for 30 s because the dead letters are full, and the state is %s %q", c.acked(), got.State, got.Reason)
-		}
-	})
-}
-
 // While all batches fail the state is not Active, and the log does not say that it works.
 func TestSinkThatNeverWorkedIsNotSaidToWorkAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		f := &funcSink{inFlight: 8}
+		f := &funcSink{}
 		f.send = func(ctx context.Context, b sinks.Batch) error { time.Sleep(time.Millisecond); return errNet }
 		var batches [][]queue.Record
 		for i := uint64(1); i < 20; i++ {

@@ -45,7 +45,7 @@ func TestRedriveAcrossAKill(t *testing.T) {
 // redriveToBeKilled is what the process does.
 func redriveToBeKilled(t *testing.T, dir string) {
 	r := &redriveTest{receiver: &receiver{}, url: os.Getenv("REDRIVE_KILL_URL"), dir: dir, pause: time.Millisecond}
-	r.begin(t, OnReject(os.Getenv("REDRIVE_KILL_POLICY")), 1)
+	r.begin(t, OnReject(os.Getenv("REDRIVE_KILL_POLICY")))
 	r.redriveAll(t)
 	r.end(t)
 }
@@ -101,7 +101,7 @@ func killAtRequest(t *testing.T, policy OnReject, number int, answered bool) boo
 	close(killed)
 	r.before.Store(nil)
 	r.after.Store(nil)
-	r.begin(t, policy, 1)
+	r.begin(t, policy)
 	defer r.end(t)
 	r.redriveAll(t)
 	got := r.counts()

@@ -25,25 +25,23 @@ import (
 func TestRedriveDeliversTheNeighboursOnce(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []OnReject{DeadLetter, DropRejected, BlockAt} {
-		for _, inFlight := range []int{0, 1, 3} {
-			for _, poison := range [][]int{{2}, {5}, {9}, {4, 7}} {
-				t.Run(fmt.Sprint(policy, " in flight ", inFlight, " poison ", poison), func(t *testing.T) {
-					t.Parallel()
-					r := newRedriveTest(t)
-					r.poison.Store(&poison)
-					r.begin(t, policy, inFlight)
-					defer r.end(t)
-					r.redriveAll(t)
-					bad := uint64(len(poison))
-					want := queue.Account{Delivered: redriveRecords - bad}
-					if policy == DropRejected && poison[0] > 2 { // the first one is refused before any is accepted
-						want.Dropped = bad
-					} else {
-						want.DeadLettered = bad
-					}
-					r.check(t, once(poison...), want)
-				})
-			}
+		for _, poison := range [][]int{{2}, {5}, {9}, {4, 7}} {
+			t.Run(fmt.Sprint(policy, " poison ", poison), func(t *testing.T) {
+				t.Parallel()
+				r := newRedriveTest(t)
+				r.poison.Store(&poison)
+				r.begin(t, policy)
+				defer r.end(t)
+				r.redriveAll(t)
+				bad := uint64(len(poison))
+				want := queue.Account{Delivered: redriveRecords - bad}
+				if policy == DropRejected && poison[0] > 2 { // the first one is refused before any is accepted
+					want.Dropped = bad
+				} else {
+					want.DeadLettered = bad
+				}
+				r.check(t, once(poison...), want)
+			})
 		}
 	}
 }
@@ -81,7 +79,7 @@ func TestPurgeDuringARedriveDeliversTheOthersOnce(t *testing.T) {
 				}
 			}
 			r.before.Store(&before)
-			r.begin(t, tt.policy, 1)
+			r.begin(t, tt.policy)
 			defer r.end(t)
 			r.redriveAll(t)
 			if !purged.Load() {
@@ -110,7 +108,7 @@ func TestRedriveOfWhatIsOnItsWay(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			r := newRedriveTest(t)
 			r.poison.Store(&[]int{4})
-			r.begin(t, policy, 3)
+			r.begin(t, policy)
 			defer r.end(t)
 			var requests atomic.Int64
 			before := func([]int) {
@@ -142,7 +140,7 @@ func TestRedriveAcrossAStop(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			r := newRedriveTest(t)
 			r.poison.Store(&[]int{9})
-			r.begin(t, policy, 1)
+			r.begin(t, policy)
 			stopping, refused := make(chan struct{}), make(chan struct{})
 			before := func(numbers []int) {
 				if numbers[0] == 8 { // [2 3 4 5] and [6 7] have arrived by now
@@ -159,7 +157,7 @@ func TestRedriveAcrossAStop(t *testing.T) {
 			r.end(t)
 			close(refused)
 			r.before.Store(nil)
-			r.begin(t, policy, 1)
+			r.begin(t, policy)
 			defer r.end(t)
 			r.redriveAll(t)
 			r.check(t, once(9), oneRejected(policy))
@@ -172,7 +170,7 @@ func TestRedriveAcrossAStop(t *testing.T) {
 func TestStopBeforeTheAccountOfARedriveIsDurable(t *testing.T) {
 	r := newRedriveTest(t)
 	r.poison.Store(&[]int{})
-	r.begin(t, DeadLetter, 1)
+	r.begin(t, DeadLetter)
 	slow := &slowSync{account: patient{r.cursor}, entered: make(chan struct{}), leave: make(chan struct{})}
 	r.setAccount(slow)
 	if _, err := r.letters.redrive(nil); err != nil {
@@ -194,7 +192,7 @@ func TestStopBeforeTheAccountOfARedriveIsDurable(t *testing.T) {
 		close(slow.leave)
 	}()
 	r.end(t)
-	r.begin(t, DeadLetter, 1)
+	r.begin(t, DeadLetter)
 	defer r.end(t)
 	r.redriveAll(t)
 	r.check(t, once(), queue.Account{Delivered: redriveRecords})
@@ -223,7 +221,7 @@ func (r *redriveTest) setAccount(a account) {
 func TestLettersThatCannotBeRemovedAreNotSentAgain(t *testing.T) {
 	r := newRedriveTest(t)
 	r.poison.Store(&[]int{})
-	r.begin(t, DeadLetter, 1)
+	r.begin(t, DeadLetter)
 	defer r.end(t)
 	broken := &brokenSync{account: patient{r.cursor}}
 	broken.is.Store(true)
@@ -298,7 +296,7 @@ func TestPurgeEndsThePauseOfARedrive(t *testing.T) {
 	r := newRedriveTest(t)
 	r.pause = time.Hour
 	r.failing.Store(true)
-	r.begin(t, DeadLetter, 1)
+	r.begin(t, DeadLetter)
 	defer r.end(t)
 	if _, err := r.letters.redrive([]uint64{5}); err != nil {
 		t.Fatal(err)
@@ -319,18 +317,16 @@ func TestPurgeEndsThePauseOfARedrive(t *testing.T) {
 // A redrive against a destination that refuses everything costs no letter, whatever onReject says.
 func TestRedriveToADestinationThatRefusesEverything(t *testing.T) {
 	for _, policy := range []OnReject{DeadLetter, DropRejected, BlockAt} {
-		for _, inFlight := range []int{0, 1, 4} {
-			t.Run(fmt.Sprint(policy, inFlight), func(t *testing.T) {
-				r := newRedriveTest(t)
-				r.begin(t, policy, inFlight)
-				defer r.end(t)
-				r.redriveAll(t)
-				r.check(t, map[int]int{}, queue.Account{Delivered: 2, DeadLettered: redriveRecords - 2})
-				r.poison.Store(&[]int{})
-				r.redriveAll(t)
-				r.check(t, once(), queue.Account{Delivered: redriveRecords})
-			})
-		}
+		t.Run(string(policy), func(t *testing.T) {
+			r := newRedriveTest(t)
+			r.begin(t, policy)
+			defer r.end(t)
+			r.redriveAll(t)
+			r.check(t, map[int]int{}, queue.Account{Delivered: 2, DeadLettered: redriveRecords - 2})
+			r.poison.Store(&[]int{})
+			r.redriveAll(t)
+			r.check(t, once(), queue.Account{Delivered: redriveRecords})
+		})
 	}
 }
 
@@ -351,13 +347,13 @@ func TestLettersThatCannotBeKeptAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.readOnly = true
-			r.begin(t, policy, 1)
+			r.begin(t, policy)
 			await.Until(t, "the letters fail", func() bool { return r.snapshot().Reason == "DeadLetters" })
 			put(t, r.queue, redriveRecords+1, redriveRecords+1)
 			await.Until(t, "the next record is delivered", func() bool { return r.cursor.Account().Next == redriveRecords+2 })
 			r.end(t)
 			r.readOnly = false
-			r.begin(t, policy, 1)
+			r.begin(t, policy)
 			defer r.end(t)
 			want := queue.Account{Delivered: 3, DeadLettered: redriveRecords - 2} // with Drop, too: all of them are refused
 			await.Until(t, "they are settled", func() bool {
@@ -376,7 +372,7 @@ func TestRedriveOfFullLettersThatAreRejectedAgain(t *testing.T) {
 	r.poison.Store(&[]int{2})
 	r.answer.Store("not mapped, and this time the receiver says at length why")
 	r.maxBytes = r.letters.stats().Bytes
-	r.begin(t, DeadLetter, 1)
+	r.begin(t, DeadLetter)
 	defer r.end(t)
 	r.redriveAll(t)
 	r.check(t, once(2), queue.Account{Delivered: redriveRecords - 1, DeadLettered: 1})
@@ -389,7 +385,7 @@ func TestLettersAreNotRedrivenToAnExport(t *testing.T) {
 	to := filesink.Definition.NewConfig().(*filesink.Config)
 	to.Directory = filepath.Join(r.dir, "export")
 	r.export = to
-	r.begin(t, DeadLetter, 1)
+	r.begin(t, DeadLetter)
 	defer r.end(t)
 	put(t, r.queue, redriveRecords+1, redriveRecords+1)
 	await.Until(t, "the next record is delivered", func() bool { return r.cursor.Account().Next == redriveRecords+2 })

@@ -123,16 +123,13 @@ func newRedriveTest(t *testing.T) *redriveTest {
 	}
 	r := &redriveTest{dir: t.TempDir(), pause: time.Millisecond}
 	r.receiver, r.url = newReceiver(t, poison...)
-	r.begin(t, DeadLetter, 1)
+	r.begin(t, DeadLetter)
 	put(t, r.queue, 1, redriveRecords)
 	await.Until(t, "set aside", func() bool { return r.cursor.Account().DeadLettered == redriveRecords-2 })
 	r.end(t)
 	r.counts()
 	return r
 }
-
-// notConcurrent is a sink that is sent one batch after the other.
-type notConcurrent struct{ sinks.Config }
 
 // patient is an account that waits for its disk as long as that takes: what is accepted
 // is not to come again because a disk that is slow here was taken for one that hangs.
@@ -145,9 +142,8 @@ func (p patient) Redelivered(ctx context.Context, n uint64, remove func() error)
 	return p.account.Redelivered(context.WithoutCancel(ctx), n, remove)
 }
 
-// begin starts the delivery, as a restart with another configuration does. With 0 in
-// flight the sink is not Concurrent.
-func (r *redriveTest) begin(t *testing.T, policy OnReject, inFlight int) {
+// begin starts the delivery, as a restart with another configuration does.
+func (r *redriveTest) begin(t *testing.T, policy OnReject) {
 	t.Helper()
 	var err error
 	if r.queue, err = queue.Open(queue.Options{Directory: r.dir}); err != nil {
@@ -158,13 +154,10 @@ func (r *redriveTest) begin(t *testing.T, policy OnReject, inFlight int) {
 		t.Fatal(err)
 	}
 	to := httpsink.Definition.NewConfig().(*httpsink.Config)
-	to.URL, to.InFlight = r.url, max(inFlight, 1)
+	to.URL = r.url
 	cfg := SinkConfig{Name: "test", Config: to, OnReject: policy, DeadLetters: defaultDeadLetters(), Batch: sinks.DefaultBatch(),
 		Retry: RetryConfig{InitialBackoff: config.Duration(r.pause), MaxBackoff: config.Duration(2 * r.pause)}}
 	cfg.Batch.MaxWait = 0
-	if inFlight == 0 {
-		cfg.Config = notConcurrent{to}
-	}
 	if r.export != nil {
 		cfg.Config = orderedSink{r.export}
 	}

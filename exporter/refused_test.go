@@ -24,13 +24,13 @@ func TestRefusedLogOnAFullDisk(t *testing.T) {
 	log := &refusedLog{dir: disk.At(dir), log: slog.New(slog.NewTextHandler(&said, nil))}
 	stop := testfull.Limit(t, 0)
 	for n := range 50 {
-		log.add([]refusedLine{{Reason: sources.InvalidJSON, text: fmt.Append(nil, n)}})
+		log.add("webhook", []refusedLine{{Reason: sources.InvalidJSON, text: fmt.Append(nil, n)}})
 	}
 	stop()
 	if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
 		t.Errorf("50 lines that could not be kept left %d files, %v", len(names), err)
 	}
-	log.add([]refusedLine{{Reason: sources.InvalidJSON, text: []byte("y")}})
+	log.add("webhook", []refusedLine{{Reason: sources.InvalidJSON, text: []byte("y")}})
 	if lines := strings.Count(said.String(), "\n"); lines != 2 {
 		t.Errorf("got %d lines of the log, want 2:\n%s", lines, said.String())
 	}

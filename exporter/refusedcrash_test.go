@@ -21,7 +21,7 @@ func TestRefusedLinesOutliveAPowerCut(t *testing.T) {
 			if r == nil {
 				r = &refusedLog{dir: disk.On(fsys, "/queue").Join("refused"), log: slog.New(slog.DiscardHandler)}
 			}
-			r.add([]refusedLine{{Source: "webhook", Reason: sources.InvalidJSON, text: []byte(text)}})
+			r.add("webhook", []refusedLine{{Source: "webhook", Reason: sources.InvalidJSON, text: []byte(text)}})
 			if why := r.failure.Load(); why != nil {
 				return errors.New(*why)
 			}

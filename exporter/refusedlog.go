@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -29,8 +28,7 @@ const (
 	refusedSuffix    = ".ndjson"
 )
 
-// refusedLine is one object of the refused files: a line, or several in a row that are
-// the same and were refused for the same reason.
+// refusedLine is one object of the refused files.
 type refusedLine struct {
 	Time     time.Time      `json:"time"`
 	Source   string         `json:"source"`
@@ -41,18 +39,13 @@ type refusedLine struct {
 	Line     string         `json:"line,omitempty"`
 	Base64   []byte         `json:"lineBase64,omitempty"` // of a line that is not UTF-8
 
-	// Where there is more than one.
-	Count      uint64 `json:"count,omitempty"`
-	LastNumber uint64 `json:"lastSeq,omitempty"`
-
 	// Bytes is the length of a line that is not here in full.
 	Bytes int64 `json:"bytes,omitempty"`
 	// Instead of the line, where its source redacts.
 	SHA256      string `json:"sha256,omitempty"`
 	SHA256Bytes int    `json:"sha256Bytes,omitempty"` // how much of the line SHA256 is of, when that is not all
 
-	identity string // who has sent it
-	text     []byte // becomes Line or Base64
+	text []byte // becomes Line or Base64
 }
 
 // hold keeps of a line what a person needs to see.
@@ -61,12 +54,6 @@ func (l *refusedLine) hold(line lineText) {
 	if l.text = bytes.Clone(begin); int64(len(begin)) < line.length {
 		l.Bytes = line.length
 	}
-}
-
-// repeats reports whether l is the same as the line o before it, but for its number.
-func (l *refusedLine) repeats(o *refusedLine) bool {
-	return l.Reason == o.Reason && l.Source == o.Source && l.identity == o.identity && l.Producer == o.Producer &&
-		l.Bytes == o.Bytes && l.SHA256 == o.SHA256 && l.Detail == o.Detail && bytes.Equal(l.text, o.text)
 }
 
 // conceal keeps of a line what tells whether another one is the same.
@@ -79,9 +66,7 @@ func (l *refusedLine) conceal(line lineText) {
 }
 
 // refusedLog keeps refused lines in files of refusedFileBytes each, of which the
-// oldest go when there are more than refusedMaxBytes. What one peer of one source has
-// in it is bounded by a rate, so that the flood of one does not push out the lines of
-// another: see allowance.
+// oldest go when there are more than refusedMaxBytes. A rate bounds what one source adds.
 type refusedLog struct {
 	dir disk.Path // below that of the queue, where no link is followed
 	log *slog.Logger
@@ -98,26 +83,31 @@ type refusedLog struct {
 
 // add makes lines durable before it returns, or counts them as left out: because they
 // come faster than the rate, or because the disk does not take them. A full disk must not
-// keep a producer from hearing that its line is bad. The failure is logged.
-func (r *refusedLog) add(lines []refusedLine) {
-	if len(lines) == 0 {
-		return
-	}
+// keep a producer from hearing that its line is bad. The failure is logged. All lines are of
+// one source.
+func (r *refusedLog) add(source string, lines []refusedLine) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.put(r.rate.choose(lines, time.Now()))
-	for _, s := range r.rate.exceeded {
-		r.log.Warn("refused lines come faster than they can be kept: docket counts the lines that it leaves out", "source", s.source, "from", s.identity)
+	var text []byte
+	var kept uint64
+	for i := range lines {
+		object := lines[i].object()
+		admitted, begins := r.rate.admit(source, len(object), time.Now())
+		if begins {
+			r.log.Warn("refused lines come faster than they can be kept: docket counts the lines that it leaves out", "source", source)
+		}
+		if admitted {
+			text = append(text, object...)
+			kept++
+		}
 	}
-	r.rate.exceeded = nil
-}
-
-// put writes what was chosen.
-func (r *refusedLog) put(chosen []refusedLine) {
-	if len(chosen) == 0 {
+	if left := uint64(len(lines)) - kept; left > 0 {
+		r.rate.leaveOut(source, left)
+	}
+	if kept == 0 {
 		return
 	}
-	err := r.write(chosen)
+	err := r.write(text)
 	if err == nil {
 		r.failure.Store(nil)
 		if _, news := r.said.Works(); news {
@@ -125,15 +115,24 @@ func (r *refusedLog) put(chosen []refusedLine) {
 		}
 		return
 	}
-	for i := range chosen {
-		r.rate.leaveOut(&chosen[i])
-	}
+	r.rate.leaveOut(source, kept)
 	r.abandon()
 	why := err.Error()
 	r.failure.Store(&why)
 	if r.said.Fails(outage.Cause(err)) { // the text names another file each time
 		r.log.Error("refused lines cannot be kept: they are only counted", "error", err)
 	}
+}
+
+// object is l as a line of the files.
+func (l *refusedLine) object() []byte {
+	if utf8.Valid(l.text) {
+		l.Line = string(l.text)
+	} else {
+		l.Base64 = l.text
+	}
+	object, _ := json.Marshal(l) // a struct of texts, numbers and times always has a form
+	return append(object, '\n')
 }
 
 // abandon ends a file that could not be written. An empty one is removed: a full
@@ -149,29 +148,13 @@ func (r *refusedLog) abandon() {
 	r.file = nil
 }
 
-func (r *refusedLog) write(lines []refusedLine) error {
-	var b []byte
-	for i := range lines {
-		l := &lines[i]
-		if utf8.Valid(l.text) {
-			l.Line = string(l.text)
-		} else {
-			l.Base64 = l.text
-		}
-		object, err := json.Marshal(l)
-		if err != nil {
-			return fmt.Errorf("refused line: encode: %w", err)
-		}
-		l.Line, l.Base64 = "", nil
-		r.rate.charge(l, len(object))
-		b = append(append(b, object...), '\n')
-	}
+func (r *refusedLog) write(text []byte) error {
 	if r.file == nil || r.file.End >= refusedFileBytes {
 		if err := r.rotate(); err != nil {
 			return err
 		}
 	}
-	return r.file.Append(b)
+	return r.file.Append(text)
 }
 
 // rotate begins a new file and drops the oldest beyond the bound.
@@ -228,7 +211,6 @@ func (r *refusedLog) dropOldest() error {
 func (r *refusedLog) close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.put(r.rate.rest())
 	if r.file == nil {
 		return nil
 	}

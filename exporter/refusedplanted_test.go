@@ -20,7 +20,7 @@ func TestPlantedRefusedDirectoryIsNotFollowed(t *testing.T) {
 	}
 	var log strings.Builder
 	r := &refusedLog{dir: disk.At(queue).Join("refused"), log: slog.New(slog.NewTextHandler(&log, nil))}
-	r.add([]refusedLine{{Source: "webhook", Reason: sources.InvalidJSON, text: []byte("canary")}})
+	r.add("webhook", []refusedLine{{Source: "webhook", Reason: sources.InvalidJSON, text: []byte("canary")}})
 	if err := r.close(); err != nil {
 		t.Error(err)
 	}

@@ -20,8 +20,7 @@ import (
 // pickySink takes every record but the poisonous ones. It is its own configuration.
 type pickySink struct {
 	sinks.Config
-	names    bool // it says which records it rejects
-	inFlight int
+	names bool // it says which records it rejects
 
 	mu     sync.Mutex
 	poison []uint64 // guarded by mu
@@ -30,8 +29,6 @@ type pickySink struct {
 	gaps   []sinks.Gap
 	sends  int
 }
-
-func (s *pickySink) MaxInFlight() int { return max(s.inFlight, 1) }
 
 func (s *pickySink) Open(context.Context, sinks.Env) (sinks.Sink, error) { return s, nil }
 

@@ -265,10 +265,10 @@ func TestRetryEndsThePause(t *testing.T) {
 }
 
 func TestRetryOverTheSocket(t *testing.T) {
-	e := followed(t, DeadLetter)
+	e := letterExporter(t)
 	c := over(t, e)
-	d := e.parts().delivery("siem")
-	picky := d.cfg.Config.(*pickySink)
+	d, picky := e.parts().delivery("siem"), &pickySink{}
+	d.cfg.Config = picky
 	d.cfg.Retry.InitialBackoff, d.cfg.Retry.MaxBackoff = config.Duration(time.Hour), config.Duration(time.Hour)
 	picky.fail = errors.New("away")
 	storeRecords(t, e, 1, 1)

@@ -449,7 +449,7 @@ func TestFencedSinkStaysSo(t *testing.T) {
 	x := newExactly(t, fault{})
 	x.start(1, 5)
 	x.until("delivered", func() bool { return x.account().Next == 6 })
-	x.e.metrics.transactions.of("bus").Fenced() // as the sink tells
+	x.e.metrics.transactionsOf("bus").Fenced() // as the sink tells
 	requests := func() int {
 		x.mu.Lock()
 		defer x.mu.Unlock()

@@ -91,13 +91,9 @@ func (d *delivery) send(ctx context.Context, from feed, b sinks.Batch, t tries) 
 			delay := d.delay(failing.metAtSink(f), backoff)
 			if isHeld && f.Kind == sinks.Misconfigured {
 				delay = backoff // the next record may show that it was this one's fault
-				d.suspicion.held.Add(1)
 			}
 			failing.waits(delay)
 			from.pause(ctx, b, delay)
-			if isHeld && f.Kind == sinks.Misconfigured {
-				d.suspicion.held.Add(-1)
-			}
 			if ctx.Err() != nil {
 				return rejected, context.Cause(ctx)
 			}
@@ -180,8 +176,8 @@ func (d *delivery) attempt(ctx context.Context, b sinks.Batch) (err error) {
 	err = send(ctx, b)
 	d.metrics.sent(time.Since(began))
 	takes := err == nil && len(b.Items) > 0 || err != nil && sinks.FailureOf(err).Taken
-	if takes && d.suspicion.accepted(number) {
-		d.retryNow.Broadcast()
+	if takes {
+		d.suspicion.accepted(number)
 	}
 	return err
 }
@@ -250,17 +246,12 @@ func (d *delivery) without(b sinks.Batch, indexes []int) sinks.Batch {
 var gapOf = map[OnReject]sinks.GapReason{DeadLetter: sinks.DeadLettered, DropRejected: sinks.Dropped}
 
 // fromQueue is the feed of a delivery's batches.
-type fromQueue struct {
-	*delivery
-	batch *batch
-}
+type fromQueue struct{ *delivery }
 
 func (q fromQueue) onReject() OnReject { return q.cfg.OnReject }
 
 // left is b without what was tried ahead of its turn, and accepted.
 func (q fromQueue) left(b sinks.Batch) sinks.Batch {
-	q.settling.Lock()
-	defer q.settling.Unlock()
 	isTaken := func(it sinks.Item) bool { return q.suspicion.ahead[it.Seq] }
 	if len(q.suspicion.ahead) > 0 && slices.ContainsFunc(b.Items, isTaken) {
 		b.Items = slices.DeleteFunc(slices.Clone(b.Items), isTaken)
@@ -275,7 +266,7 @@ func (q fromQueue) pause(ctx context.Context, _ sinks.Batch, pause time.Duration
 // accepted counts how long b was under way. A record counts as delivered when its batch
 // is settled.
 func (q fromQueue) accepted(_ context.Context, b sinks.Batch) error {
-	q.metrics.delays.accepted(b.Items, time.Now())
+	q.metrics.accepted(b.Items)
 	return nil
 }
 
@@ -283,15 +274,6 @@ func (q fromQueue) accepted(_ context.Context, b sinks.Batch) error {
 // their batch is settled. While they cannot be kept nothing goes on, for they would be
 // lost.
 func (q fromQueue) reject(ctx context.Context, f *failure, items []deadletter.Letter, _ bool) (again bool, err error) {
-	if again, err = q.setAside(ctx, f, items); err == nil && !again && q.batch.followed {
-		for _, l := range items {
-			q.batch.turnedDown = append(q.batch.turnedDown, l.Seq)
-		}
-	}
-	return again, err
-}
-
-func (q fromQueue) setAside(ctx context.Context, f *failure, items []deadletter.Letter) (again bool, err error) {
 	if q.cfg.OnReject == DropRejected {
 		return false, nil
 	}
@@ -308,8 +290,8 @@ func (q fromQueue) setAside(ctx context.Context, f *failure, items []deadletter.
 	f.met(Error, reason, err)
 	f.waits(pause)
 	select {
-	case q.slots.lent <- struct{}{}: // letters that are redriven make room; no other batch may overtake this one
-		<-q.slots.back
+	case q.slot.lent <- struct{}{}: // letters that are redriven make room; no other batch may overtake this one
+		<-q.slot.back
 	case <-changed:
 	case <-time.After(pause):
 	case <-q.retryNow.Wait():

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -79,41 +78,6 @@ func TestRedriveOfFullDeadLettersDropsNothing(t *testing.T) {
 	a := q.Stats().Cursors["test"]
 	if len(s.seqs()) < 50-1 || a.Dropped != 0 {
 		t.Errorf("the destination took %d of 50 records, %d letters are left, and the ledger says %+v (purged: %d)", len(s.seqs()), d.letters.stats().Letters, a, d.metrics.droppedPurged.Load())
-	}
-}
-
-// The same with several batches at a time and no full dead letters: the letter of a
-// quick batch is redriven while the batch before is under way.
-func TestRedriveBehindASlowBatchDropsNothing(t *testing.T) {
-	release := make(chan struct{})
-	s := &pickySink{poison: []uint64{15}, inFlight: 3}
-	f := &funcSink{inFlight: 3, send: func(ctx context.Context, b sinks.Batch) error {
-		switch {
-		case b.Items[0].Seq == 1:
-			<-release
-		case b.Items[0].Late == sinks.Redriven:
-			select {
-			case <-release:
-			default:
-				t.Error("a letter is sent again before its own batch is settled")
-			}
-		}
-		return s.Send(ctx, b)
-	}}
-	d, q := realDelivery(t, 20, SinkConfig{Config: f, Batch: sinks.BatchLimits{MaxRecords: 10, MaxBytes: 1 << 20}}, 0)
-	start(t, d)
-	await.Until(t, "set aside", func() bool { return d.letters.stats().Letters == 1 })
-	s.set(func() { s.poison = nil })
-	if n, err := d.letters.redrive(nil); n != 1 || err != nil {
-		t.Fatalf("redrive = %d, %v; want 1", n, err)
-	}
-	put(t, q, 21, 21) // what comes after the redrive is delivered: the redrive was looked at
-	await.Until(t, "the next batch", func() bool { return slices.Contains(s.seqs(), 21) })
-	close(release)
-	await.Until(t, "redelivered", func() bool { return d.letters.stats().Letters == 0 })
-	await.Until(t, "all delivered", func() bool { return d.cursor.Account().Pending(21) == 0 })
-	if a := q.Stats().Cursors["test"]; len(s.seqs()) != 21 || a.Dropped != 0 {
-		t.Errorf("the destination took %d of 21 records, and the ledger says %+v (purged: %d)", len(s.seqs()), a, d.metrics.droppedPurged.Load())
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"sync/atomic"
 
 	"github.com/docket-export/docket/exporter/queue"
@@ -25,20 +24,16 @@ import (
 type suspicion struct {
 	clock   atomic.Uint64 // numbers attempts and refusals in the order in which they begin
 	took    atomic.Uint64 // the newest attempt that was accepted
-	held    atomic.Int32  // batches that wait for one to be accepted
-	trying  chan struct{} // has a word while a batch has others tried: each reads the queue
 	witness atomic.Uint64 // the record that was accepted last ahead of its turn
 	// ahead has the records that were tried ahead of their turn, and are not settled: true once
-	// the destination has them, and false during the attempt. Guarded by delivery.settling.
+	// the destination has them, and false during the attempt. Owned by run.
 	ahead map[uint64]bool
 }
 
-// accepted notes that the attempt with this number was accepted. It reports whether a batch
-// waits for that.
-func (s *suspicion) accepted(number uint64) (awaited bool) {
+// accepted notes that the attempt with this number was accepted.
+func (s *suspicion) accepted(number uint64) {
 	for newest := s.took.Load(); newest < number && !s.took.CompareAndSwap(newest, number); newest = s.took.Load() {
 	}
-	return s.held.Load() > 0
 }
 
 // tookSince reports whether an attempt was accepted that began after the first refusal of t.
@@ -70,15 +65,9 @@ func (q fromQueue) tryOthers(ctx context.Context, b sinks.Batch, round int, f *s
 	if through := q.through.Load(); through > 0 {
 		last = min(last, through)
 	}
-	select {
-	case q.suspicion.trying <- struct{}{}:
-		defer func() { <-q.suspicion.trying }()
-	case <-ctx.Done():
-		return f
-	}
 	var other *sinks.Failure
 	done := func() bool { return other != nil || q.suspicion.tookSince(t) || ctx.Err() != nil || q.isFinishing() }
-	from, each, most, all := []uint64{refused + 1}, math.MaxInt, math.MaxInt, q.once && q.batch.refused.Load().isOld(last)
+	from, each, most, all := []uint64{refused + 1}, math.MaxInt, math.MaxInt, q.once && q.refused.Load().isOld(last)
 	if behind := last - min(last, refused); !all && behind > 0 {
 		from = []uint64{refused + 1 + uint64(round-1)%behind, refused + 1 + rand.N(behind), last}
 		if round > 1 {
@@ -111,23 +100,18 @@ func (q fromQueue) tryOthers(ctx context.Context, b sinks.Batch, round int, f *s
 	case q.suspicion.tookSince(t):
 		return nil
 	case all && !done():
-		q.batch.refused.Store(&refusedRest{last, t, f})
+		q.refused.Store(&refusedRest{last, t, f})
 	}
 	return &sinks.Failure{Kind: sinks.Misconfigured, Err: fmt.Errorf(
 		"%w: the destination has refused every record that docket tried: docket sets none aside, and continues once one is accepted", f)}
 }
 
-// begin reports whether seq may be tried: it is not being sent. One that was accepted ahead of its
+// begin reports whether seq may be tried. One that was accepted ahead of its
 // turn is sent once more only as the last one that was: docket knows of no better one.
 func (q fromQueue) begin(seq uint64) bool {
-	q.settling.Lock()
-	defer q.settling.Unlock()
 	taken, tried := q.suspicion.ahead[seq]
 	if tried {
 		return taken && seq == q.suspicion.witness.Load()
-	}
-	if slices.ContainsFunc(q.underWay, func(b *batch) bool { return b != q.batch && b.begun.Load() && b.first <= seq && seq <= b.last }) {
-		return false
 	}
 	q.suspicion.ahead[seq] = false
 	return true
@@ -135,8 +119,6 @@ func (q fromQueue) begin(seq uint64) bool {
 
 // end says whether the destination accepts seq, and so has it, unless the attempt was undone.
 func (q fromQueue) end(seq uint64, accepted bool) {
-	q.settling.Lock()
-	defer q.settling.Unlock()
 	if accepted {
 		q.suspicion.witness.Store(seq)
 		q.suspicion.ahead[seq] = true

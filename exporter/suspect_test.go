@@ -75,34 +75,32 @@ func sorted(seqs []uint64) []uint64 { return slices.Sorted(slices.Values(seqs)) 
 func TestRefusalOfEverythingHoldsTheSink(t *testing.T) {
 	for policy, reason := range map[OnReject]string{DeadLetter: "Misconfigured", DropRejected: "Misconfigured", BlockAt: "Rejected"} {
 		for _, names := range []bool{false, true} {
-			for _, inFlight := range []int{1, 4} {
-				synctest.Test(t, func(t *testing.T) {
-					s := &suspectSink{pickySink: pickySink{names: names, inFlight: inFlight}, broken: true}
-					d, c := suspects(t, s, SinkConfig{OnReject: policy}, records(1, 200), records(201, 400), records(401, 401))
-					start(t, d)
-					time.Sleep(time.Hour) // of the bubble's time
-					synctest.Wait()
-					got := d.snapshot()
-					if got.State != Error || got.Reason != reason || !strings.Contains(got.LastError, "answered 400") || got.NextAttempt == nil {
-						t.Errorf("while everything is refused: %+v", got)
-					}
-					if set := letterSeqs(t, d); len(set) > 0 || len(c.acked()) > 0 || c.outcome != (queue.Outcome{}) {
-						t.Errorf("set aside %v, settled %v with %+v; want nothing", set, c.acked(), c.outcome)
-					}
-					if most := 70 * inFlight * 7; s.sends > most { // a destination that refuses is not to be flooded
-						t.Errorf("%d sends within an hour, want at most %d", s.sends, most)
-					}
-					s.set(func() { s.broken = false })
-					time.Sleep(2 * time.Minute)
-					synctest.Wait()
-					if !slices.Equal(sorted(s.seqs()), upTo(1, 401)) || len(letterSeqs(t, d)) > 0 || c.outcome != (queue.Outcome{}) {
-						t.Errorf("after it was mended: %d delivered, outcome %+v; want each of 401 once", len(s.seqs()), c.outcome)
-					}
-					if got := d.snapshot(); got.State != Active {
-						t.Errorf("after it was mended: %+v", got)
-					}
-				})
-			}
+			synctest.Test(t, func(t *testing.T) {
+				s := &suspectSink{pickySink: pickySink{names: names}, broken: true}
+				d, c := suspects(t, s, SinkConfig{OnReject: policy}, records(1, 200), records(201, 400), records(401, 401))
+				start(t, d)
+				time.Sleep(time.Hour) // of the bubble's time
+				synctest.Wait()
+				got := d.snapshot()
+				if got.State != Error || got.Reason != reason || !strings.Contains(got.LastError, "answered 400") || got.NextAttempt == nil {
+					t.Errorf("while everything is refused: %+v", got)
+				}
+				if set := letterSeqs(t, d); len(set) > 0 || len(c.acked()) > 0 || c.outcome != (queue.Outcome{}) {
+					t.Errorf("set aside %v, settled %v with %+v; want nothing", set, c.acked(), c.outcome)
+				}
+				if most := 70 * 7; s.sends > most { // a destination that refuses is not to be flooded
+					t.Errorf("%d sends within an hour, want at most %d", s.sends, most)
+				}
+				s.set(func() { s.broken = false })
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				if !slices.Equal(sorted(s.seqs()), upTo(1, 401)) || len(letterSeqs(t, d)) > 0 || c.outcome != (queue.Outcome{}) {
+					t.Errorf("after it was mended: %d delivered, outcome %+v; want each of 401 once", len(s.seqs()), c.outcome)
+				}
+				if got := d.snapshot(); got.State != Active {
+					t.Errorf("after it was mended: %+v", got)
+				}
+			})
 		}
 	}
 }
@@ -112,32 +110,30 @@ func TestRefusalOfEverythingHoldsTheSink(t *testing.T) {
 func TestRefusalOfEverythingAfterADay(t *testing.T) {
 	for _, policy := range []OnReject{DeadLetter, DropRejected} {
 		for _, names := range []bool{false, true} {
-			for _, inFlight := range []int{1, 4} {
-				synctest.Test(t, func(t *testing.T) {
-					s := &suspectSink{pickySink: pickySink{names: names, inFlight: inFlight}}
-					d, c := pushes(t, s, SinkConfig{OnReject: policy})
-					start(t, d)
-					for hour := range uint64(24) {
-						c.push(records(hour*50+1, hour*50+50))
-						time.Sleep(time.Hour) // of the bubble's time
-					}
-					s.set(func() { s.broken = true })
-					c.push(records(1201, 1250))
-					time.Sleep(time.Hour)
-					c.push(records(1251, 1300))
-					time.Sleep(time.Hour)
-					synctest.Wait()
-					if got := d.snapshot(); got.State != Error || got.Reason != "Misconfigured" || len(letterSeqs(t, d)) > 0 || c.outcome != (queue.Outcome{}) {
-						t.Errorf("while everything is refused: %+v, set aside %v, outcome %+v", got, letterSeqs(t, d), c.outcome)
-					}
-					s.set(func() { s.broken = false })
-					time.Sleep(2 * time.Minute)
-					synctest.Wait()
-					if !slices.Equal(sorted(s.seqs()), upTo(1, 1300)) || len(letterSeqs(t, d)) > 0 || c.outcome != (queue.Outcome{}) {
-						t.Errorf("after it was mended: %d delivered, outcome %+v; want each of 1300 once", len(s.seqs()), c.outcome)
-					}
-				})
-			}
+			synctest.Test(t, func(t *testing.T) {
+				s := &suspectSink{pickySink: pickySink{names: names}}
+				d, c := pushes(t, s, SinkConfig{OnReject: policy})
+				start(t, d)
+				for hour := range uint64(24) {
+					c.push(records(hour*50+1, hour*50+50))
+					time.Sleep(time.Hour) // of the bubble's time
+				}
+				s.set(func() { s.broken = true })
+				c.push(records(1201, 1250))
+				time.Sleep(time.Hour)
+				c.push(records(1251, 1300))
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if got := d.snapshot(); got.State != Error || got.Reason != "Misconfigured" || len(letterSeqs(t, d)) > 0 || c.outcome != (queue.Outcome{}) {
+					t.Errorf("while everything is refused: %+v, set aside %v, outcome %+v", got, letterSeqs(t, d), c.outcome)
+				}
+				s.set(func() { s.broken = false })
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				if !slices.Equal(sorted(s.seqs()), upTo(1, 1300)) || len(letterSeqs(t, d)) > 0 || c.outcome != (queue.Outcome{}) {
+					t.Errorf("after it was mended: %d delivered, outcome %+v; want each of 1300 once", len(s.seqs()), c.outcome)
+				}
+			})
 		}
 	}
 }
@@ -158,42 +154,40 @@ func TestPoisonAmongOthersIsSetAside(t *testing.T) {
 		"the first batch and the last": slices.Concat(upTo(1, 500), upTo(2501, 2999)),
 	} {
 		for _, names := range []bool{false, true} {
-			for _, inFlight := range []int{1, 4} {
-				t.Run(name, func(t *testing.T) {
-					t.Parallel() // each dead letter waits for the disk
-					synctest.Test(t, func(t *testing.T) {
-						s := &suspectSink{pickySink: pickySink{names: names, inFlight: inFlight, poison: poison}}
-						var batches [][]queue.Record
-						for first := uint64(1); first < 3000; first += 500 {
-							batches = append(batches, records(first, first+499))
+			t.Run(name, func(t *testing.T) {
+				t.Parallel() // each dead letter waits for the disk
+				synctest.Test(t, func(t *testing.T) {
+					s := &suspectSink{pickySink: pickySink{names: names, poison: poison}}
+					var batches [][]queue.Record
+					for first := uint64(1); first < 3000; first += 500 {
+						batches = append(batches, records(first, first+499))
+					}
+					batches = append(batches, records(3001, 3001)) // taken: it ends a hold at the end
+					d, c := suspects(t, s, SinkConfig{}, batches...)
+					start(t, d)
+					time.Sleep(24 * time.Hour) // of the bubble's time
+					synctest.Wait()
+					if set := sorted(letterSeqs(t, d)); !slices.Equal(set, poison) {
+						t.Errorf("%d are set aside, want the %d that are refused", len(set), len(poison))
+					}
+					again, whole := len(s.seqs()), 0
+					for first := uint64(1); first < 3000; first += 500 {
+						if !slices.ContainsFunc(upTo(first, first+499), func(seq uint64) bool { return !slices.Contains(poison, seq) }) {
+							whole++
 						}
-						batches = append(batches, records(3001, 3001)) // taken: it ends a hold at the end
-						d, c := suspects(t, s, SinkConfig{}, batches...)
-						start(t, d)
-						time.Sleep(24 * time.Hour) // of the bubble's time
-						synctest.Wait()
-						if set := sorted(letterSeqs(t, d)); !slices.Equal(set, poison) {
-							t.Errorf("%d are set aside, want the %d that are refused", len(set), len(poison))
-						}
-						again, whole := len(s.seqs()), 0
-						for first := uint64(1); first < 3000; first += 500 {
-							if !slices.ContainsFunc(upTo(first, first+499), func(seq uint64) bool { return !slices.Contains(poison, seq) }) {
-								whole++
-							}
-						}
-						want := upTo(1, 3001, poison...)
-						if got := slices.Compact(sorted(s.seqs())); !slices.Equal(got, want) {
-							t.Errorf("%d delivered, want each of %d", len(got), len(want))
-						}
-						if again -= len(want); again > whole {
-							t.Errorf("%d are delivered again, want at most %d", again, whole)
-						}
-						if want := (queue.Outcome{DeadLettered: uint64(len(poison))}); c.outcome != want || d.snapshot().State != Active {
-							t.Errorf("outcome %+v, want %+v; status %+v", c.outcome, want, d.snapshot())
-						}
-					})
+					}
+					want := upTo(1, 3001, poison...)
+					if got := slices.Compact(sorted(s.seqs())); !slices.Equal(got, want) {
+						t.Errorf("%d delivered, want each of %d", len(got), len(want))
+					}
+					if again -= len(want); again > whole {
+						t.Errorf("%d are delivered again, want at most %d", again, whole)
+					}
+					if want := (queue.Outcome{DeadLettered: uint64(len(poison))}); c.outcome != want || d.snapshot().State != Active {
+						t.Errorf("outcome %+v, want %+v; status %+v", c.outcome, want, d.snapshot())
+					}
 				})
-			}
+			})
 		}
 	}
 }

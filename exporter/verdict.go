@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"bytes"
+	"context"
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
@@ -26,7 +27,8 @@ type verdict struct {
 	chunk   queue.Chunk
 	lines   int // read, whatever becomes of them
 	refused []sources.Refusal
-	kept    []refusedLine // for the refused log; in.refusing is held while there are any
+	kept    []refusedLine // for the refused log
+	claimed bool          // in.refusing has our token
 	lost    losses        // reported by the records to store
 	buffer  *[]byte       // holds the records to store when they are redacted; otherwise nil
 }
@@ -43,8 +45,8 @@ func (s *session) newVerdict() *verdict {
 // sort decides the fate of lines, and returns those that are left because more of them
 // would be refused, or grow by redaction, than one verdict may hold. The records to store
 // are moved together at the start of lines; when all are good, nothing moves. Redacted
-// records are written to a buffer of their own: they may be longer.
-func (s *session) sort(lines []byte) (v *verdict, rest []byte) {
+// records are written to a buffer of their own: they may be longer. Its error is that of ctx.
+func (s *session) sort(ctx context.Context, lines []byte) (v *verdict, rest []byte, err error) {
 	v = s.newVerdict()
 	v.chunk.Records = lines[:0]
 	if s.redaction != nil {
@@ -70,13 +72,16 @@ func (s *session) sort(lines []byte) (v *verdict, rest []byte) {
 			reason, detail = v.store(line)
 		}
 		if reason != "" {
+			if err = v.claim(ctx); err != nil {
+				break
+			}
 			v.refuse(sources.Refusal{Number: number, Reason: reason, Detail: detail}, lineText{line, int64(len(line))})
 		}
 	}
 	if v.buffer != nil {
 		*v.buffer = v.chunk.Records // which may have grown out of it
 	}
-	return v, rest
+	return v, rest, err
 }
 
 // isFull reports whether the next line is for the next verdict.
@@ -136,17 +141,12 @@ type lineText struct {
 // refuse notes a refusal. Where a source redacts, a refused line is not kept in clear text
 // either.
 func (v *verdict) refuse(r sources.Refusal, line lineText) {
-	if v.s.refused++; len(v.refused) == 0 { // keep unlocks it
-		v.s.in.refusing.Lock()
-	} else if last := v.refused[len(v.refused)-1]; r.Detail == last.Detail {
-		r.Detail = last.Detail // one text for all
-	}
+	v.s.refused++
 	v.refused = append(v.refused, r)
 	kept := refusedLine{
 		Time:     v.chunk.Received.UTC(),
 		Source:   v.s.opening.Source,
 		Producer: v.s.opening.Producer,
-		identity: v.s.opening.Identity,
 		Number:   r.Number,
 		Reason:   r.Reason,
 		Detail:   r.Detail,

@@ -39,17 +39,6 @@ type Config interface {
 	Open(ctx context.Context, env Env) (Sink, error)
 }
 
-// Concurrent is a Config whose sink may be sent several batches at the same time.
-// They have no order; the queue releases a batch once all batches before it are done,
-// too. While batches are under way, the delivery loop makes the next one of a
-// backlog, for which it copies records. So a sink that takes one batch at a time
-// gains from Concurrent only if the copy costs less than the destination's wait for
-// the next batch.
-type Concurrent interface {
-	// MaxInFlight is how many Sends may overlap. 1: they do not.
-	MaxInFlight() int
-}
-
 // Ordered is a Config whose sink proves that its records are complete. It gets each
 // record once and in the order of seqs, so it gets no redriven dead letters. It also
 // gets batches with gaps and no items, and notes which records it does not get.

@@ -16,7 +16,7 @@ import (
 // every item. It does not retry, sleep or re-batch: the delivery loop does, and
 // offers the same items again, perhaps in a larger batch, until Send succeeds.
 // It must not keep b or its bytes after returning, and must return promptly once
-// ctx is done. Calls do not overlap, unless the sink's Config is Concurrent.
+// ctx is done. Calls do not overlap.
 //
 // An error that is not a *Failure counts as Transient.
 //

@@ -161,7 +161,7 @@ func TestUnjudged(t *testing.T) {
 	s.judge(&b)
 	var said strings.Builder
 	err := s.report.say(func(format string, args ...any) { fmt.Fprintf(&said, format, args...) })
-	if string(s.rows.text) != "{\"a\":2,\"b\":2,\"c\":\"d\"}\n" || err != nil || said.String() != "note: 2 records left out: --when cannot be evaluated; the first error: no such key: c" {
+	if string(s.rows.text) != "{\"a\":2,\"b\":2,\"c\":\"d\"}\n" || err != nil || said.String() != "note: 3 records left out: --when cannot be evaluated; the first error: no such key: c" {
 		t.Errorf("got %q, %v and %q", s.rows.text, err, said.String())
 	}
 }

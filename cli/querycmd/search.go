@@ -78,9 +78,6 @@ func (s *search) judge(b *block) {
 		end := bytes.IndexByte(lines, '\n')
 		line := lines[:end]
 		lines = lines[end+1:]
-		if !s.filter.MayTake(line) {
-			continue
-		}
 		if rawjson.KindOf(line) != rawjson.Object {
 			s.report.unreadable++
 			continue

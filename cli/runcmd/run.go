@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/internal/human"
-	"github.com/docket-export/docket/internal/memlimit"
 )
 
 // New returns docket run.
@@ -90,7 +88,7 @@ the directory of --queue.`,
 		ctx, end := context.WithCancel(cmd.Context())
 		defer end()
 		hangups := onHangup(terminal.IsTerminal(os.Stderr), end)
-		defer time.AfterFunc(memlimit.StartTime, host.memory(cfg.Memory()).Apply).Stop()
+		host.memory(cfg.Memory()).Apply()
 		switch {
 		case flags.Slot != nil:
 			flags.Slot.Explain(log, cfg)
@@ -106,7 +104,7 @@ the directory of --queue.`,
 			report = exporter.NewConfigReport(flags.File, exporter.StoredPath(cfg.Queue.Directory))
 		}
 		e, err := exporter.New(cfg, exporter.Options{
-			Log: log, Version: versioncmd.This().Version, Quiet: debug.FreeOSMemory, Config: report, Once: *once, Store: flags.File != "", Stored: start.stored,
+			Log: log, Version: versioncmd.This().Version, Config: report, Once: *once, Store: flags.File != "", Stored: start.stored,
 		})
 		if err != nil {
 			return command.Failed(err)

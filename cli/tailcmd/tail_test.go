@@ -5,40 +5,49 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/docket-export/docket/exporter/adminclient"
+	"github.com/docket-export/docket/exporter/filter"
 )
 
-// answering is a docket that gives the answers one after the other, each until it breaks off,
-// and then ends what asks it.
-func answering(t *testing.T, answers ...string) (tl *tail, out, notes *strings.Builder, run func() error, queries *[]string) {
+// step is what a docket answers to two requests: of its status and of its records.
+type step struct {
+	last    int    // record of the queue; 0: docket is away
+	records string // in the form of /queue/records; it begins with "refused" for another answer
+}
+
+// answering is a docket that goes through the steps, and then ends what asks it.
+func answering(t *testing.T, steps ...step) (tl *tail, out, notes *strings.Builder, run func() error, queries *[]string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	var asked atomic.Int32
 	queries = &[]string{}
+	var at step
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n := int(asked.Add(1))
-		if n > len(answers) {
-			cancel()
+		if r.URL.Path == "/status" {
+			if len(steps) == 0 {
+				cancel()
+				panic(http.ErrAbortHandler)
+			}
+			at, steps = steps[0], steps[1:]
+			if at.last == 0 {
+				panic(http.ErrAbortHandler)
+			}
+			fmt.Fprintf(w, `{"queue":{"lastSeq":%d}}`, at.last)
 			return
 		}
 		*queries = append(*queries, r.URL.RawQuery)
-		if strings.HasPrefix(answers[n-1], "refused") {
-			http.Error(w, answers[n-1], http.StatusNotFound)
+		if strings.HasPrefix(at.records, "refused") {
+			http.Error(w, at.records, http.StatusForbidden)
 			return
 		}
-		io.WriteString(w, answers[n-1])
-		w.(http.Flusher).Flush()
-		panic(http.ErrAbortHandler)
+		fmt.Fprint(w, at.records)
 	}))
 	t.Cleanup(server.Close)
 	out, notes = new(strings.Builder), new(strings.Builder)
@@ -46,94 +55,70 @@ func answering(t *testing.T, answers ...string) (tl *tail, out, notes *strings.B
 	return tl, out, notes, func() error { return tl.run(ctx, time.Millisecond) }, queries
 }
 
-func record(seq int, outcome string) string {
-	if outcome != "" {
-		outcome = `"outcome":"` + outcome + `",`
-	}
-	return fmt.Sprintf(`{"seq":%d,"id":"q-%d","source":"s","producer":"p","received":"2026-01-02T03:04:05Z",%s"record":{ "n":%d}}`+"\n", seq, seq, outcome, seq)
+func record(seq int) string {
+	return fmt.Sprintf(`{"seq":%d,"id":"q-%d","source":"s","producer":"p","received":"2026-01-02T03:04:05Z","record":{ "n":%d}}`+"\n", seq, seq, seq)
 }
 
 // Each form, over a docket that is restarted; what was missed is said.
 func TestTail(t *testing.T) {
+	steps := []step{{last: 6}, {8, record(7) + record(8)}, {}, {8, ""}, {13, record(11) + record(12) + record(13)}}
+	const lost = "connection to docket lost: waiting for docket\n2 records missed: docket no longer keeps them, or they are damaged\n"
 	for name, test := range map[string]struct {
-		json       bool
-		sink, when string
-		answers    []string
-		want       string
-		notes      string
-		queries    string
+		json bool
+		when string
+		want string
 	}{
-		"text": {
-			answers: []string{record(7, "") + record(8, ""), `{"missed":3}` + "\n" + record(12, "")},
-			want:    "{ \"n\":7}\n{ \"n\":8}\n{ \"n\":12}\n",
-			notes:   "connection to docket lost: waiting for docket\n3 records missed: records came faster than tail could show them\nconnection to docket lost: waiting for docket\n",
-			queries: "|from=9",
-		},
-		"json": {
-			json: true, when: "true", answers: []string{record(7, "") + `{"missed":1}` + "\n"},
-			want:    record(7, "") + `{"missed":1}` + "\n",
-			notes:   "1 record missed: records came faster than tail could show them\nconnection to docket lost: waiting for docket\n",
-			queries: "when=true",
-		},
-		"sink": {
-			sink: "siem", answers: []string{record(7, "filtered"), record(7, "delivered")},
-			want:    "7\tfiltered\t{ \"n\":7}\n7\tdelivered\t{ \"n\":7}\n",
-			notes:   strings.Repeat("connection to docket lost: waiting for docket\n", 2),
-			queries: "sink=siem|sink=siem",
-		},
+		"text":     {want: "{ \"n\":7}\n{ \"n\":8}\n{ \"n\":11}\n{ \"n\":12}\n{ \"n\":13}\n"},
+		"filtered": {when: "record.n == 8 || record.n == 12", want: "{ \"n\":8}\n{ \"n\":12}\n"},
+		"json":     {json: true, want: record(7) + record(8) + `{"missed":2}` + "\n" + record(11) + record(12) + record(13)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tl, out, notes, run, queries := answering(t, test.answers...)
-			tl.json, tl.sink, tl.when = test.json, test.sink, test.when
+			tl, out, notes, run, queries := answering(t, steps...)
+			tl.json = test.json
+			var err error
+			if tl.when, err = filter.Compile(test.when); err != nil {
+				t.Fatal(err)
+			}
 			if err := run(); err != nil {
 				t.Errorf("got error %v", err)
 			}
-			if out.String() != test.want || notes.String() != test.notes || strings.Join(*queries, "|") != test.queries {
-				t.Errorf("got\n%s\n%s\n%s\nwant\n%s\n%s\n%s", out, notes, strings.Join(*queries, "|"), test.want, test.notes, test.queries)
+			if out.String() != test.want || notes.String() != lost || strings.Join(*queries, "|") != "from=7&to=8|from=9&to=13" {
+				t.Errorf("got\n%s\n%s\n%s\nwant\n%s\n%s", out, notes, strings.Join(*queries, "|"), test.want, lost)
 			}
 		})
 	}
 }
 
-// A docket that refuses has said why, also after a restart.
-func TestTailIsRefused(t *testing.T) {
-	for _, answers := range [][]string{{"refused: no sink"}, {record(1, ""), "refused: no sink"}} {
-		_, _, _, run, _ := answering(t, answers...)
-		if err := run(); err == nil || err.Error() != "refused: no sink" {
-			t.Errorf("got %v, want what docket said", err)
-		}
-	}
-}
-
-// What no docket answers ends the tail, which says what came: to ask again is in vain.
-func TestTailOfNonsense(t *testing.T) {
-	for answer, want := range map[string]string{
-		"<html>hello\n":             `line "<html>hello": invalid character '<'`,
-		"{}\n":                      `line "{}": missing record`,
-		`{"record":` + "\n":         `line "{\"record\":": `,
-		strings.Repeat("x", 18<<20): "a line has more than 17825792 bytes",
+// What ends a tail: a docket that refuses, what no docket answers, and a failure to write. Who
+// reads no more has enough.
+func TestTailEnds(t *testing.T) {
+	for name, test := range map[string]struct {
+		records string
+		out     error
+		want    string
+	}{
+		"refused":           {records: "refused: no socket", want: "refused: no socket"},
+		"another server":    {records: "<html>hello\n", want: "<html>hello"},
+		"endless":           {records: strings.Repeat("x", 18<<20), want: "a line has more than 17825792 bytes"},
+		"nobody reads":      {records: record(2), out: syscall.EPIPE},
+		"cannot be written": {records: record(2), out: syscall.ENOSPC, want: "no space left"},
 	} {
-		for _, answers := range [][]string{{answer}, {record(1, ""), answer}} {
-			_, _, notes, run, _ := answering(t, answers...)
-			err := run()
-			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "it is not docket's admin endpoint") || strings.Count(notes.String(), "\n") != len(answers)-1 {
-				t.Errorf("%.20q: got %v and %q, want an error with %q", answers, err, notes, want)
+		t.Run(name, func(t *testing.T) {
+			tl, _, _, run, _ := answering(t, step{last: 1}, step{2, test.records})
+			if test.out != nil {
+				tl.out = bufio.NewWriter(failing{test.out})
 			}
-		}
+			if err := run(); test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got %v, want an error with %q", err, test.want)
+			}
+		})
+	}
+	_, _, _, run, _ := answering(t, step{})
+	if err := run(); err == nil || errors.Is(err, context.Canceled) {
+		t.Errorf("of a docket that does not answer: got %v, want an error", err)
 	}
 }
 
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
-
-// Who reads no more has enough; any other failure to write is one.
-func TestTailOutputEnds(t *testing.T) {
-	for _, test := range []struct{ fail, want error }{{syscall.EPIPE, nil}, {syscall.ENOSPC, syscall.ENOSPC}} {
-		tl, _, _, run, _ := answering(t, record(1, ""))
-		tl.out = bufio.NewWriter(failing{test.fail})
-		if err := run(); !errors.Is(err, test.want) {
-			t.Errorf("got %v, want %v", err, test.want)
-		}
-	}
-}

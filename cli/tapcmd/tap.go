@@ -61,8 +61,7 @@ tap's own certificate, as when both mount the same Secret.`,
 			return err
 		}
 		log := newLog()
-		memory := memlimit.For(os.Getenv, memlimit.Program{Ceiling: cfg.MemoryCeiling(), GCPercent: gcPercent}, log)
-		defer time.AfterFunc(memlimit.StartTime, memory.Apply).Stop()
+		memlimit.For(os.Getenv, memlimit.Program{Ceiling: cfg.MemoryCeiling(), GCPercent: gcPercent}, log).Apply()
 		defer command.LastWords(cmd.Context(), func() string {
 			return "docket tap: ended at once by a second signal: requests in progress are cut off"
 		})()

@@ -11,9 +11,8 @@ import (
 // it came from.
 const maxLine = 17 << 20
 
-// eachLine calls do with the lines of an answer, which are valid until it returns. more says
-// that another has come already. An answer that breaks off is io.ErrUnexpectedEOF.
-func (c *Client) eachLine(body io.Reader, do func(line []byte, more bool) error) error {
+// eachLine calls do with the lines of an answer, which are valid until it returns. An answer that breaks off is io.ErrUnexpectedEOF.
+func (c *Client) eachLine(body io.Reader, do func(line []byte) error) error {
 	lines := bufio.NewReaderSize(body, 64<<10)
 	var line []byte
 	for {
@@ -31,7 +30,7 @@ func (c *Client) eachLine(body io.Reader, do func(line []byte, more bool) error)
 		case err != nil:
 			return c.Unreadable(err)
 		}
-		if err := do(line[:len(line)-1], lines.Buffered() > 0); err != nil {
+		if err := do(line[:len(line)-1]); err != nil {
 			return err
 		}
 		line = line[:0]

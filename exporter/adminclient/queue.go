@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/url"
 	"strconv"
@@ -44,13 +45,18 @@ func (q *Queue) Sink(name string) (a state.Account, ok bool) {
 	return state.Account{Next: found.Next}, ok
 }
 
-// Read is inspect.Queue.Read, up to the last record at the time of the request. When docket
-// breaks off the answer to a slow reader, Read continues where it was.
+// Read is Client.Records, up to the last record at the time of the request.
 func (q *Queue) Read(ctx context.Context, r segment.SeqRange, record func(segment.Record) error, lost func(inspect.Finding) error) error {
 	r.To = min(r.To, q.LastSeq+1)
+	return q.client.Records(ctx, r, record, lost)
+}
+
+// Records is inspect.Queue.Read for a running docket. When docket breaks off the answer to a
+// slow reader, Records continues where it was.
+func (c *Client) Records(ctx context.Context, r segment.SeqRange, record func(segment.Record) error, lost func(inspect.Finding) error) error {
 	for r.From < r.To {
 		from := r.From
-		err := q.readOnce(ctx, &r, record, lost)
+		err := c.readOnce(ctx, &r, record, lost)
 		if r.From > from && errors.Is(err, io.ErrUnexpectedEOF) {
 			continue
 		}
@@ -60,19 +66,19 @@ func (q *Queue) Read(ctx context.Context, r segment.SeqRange, record func(segmen
 }
 
 // readOnce makes one request, and moves r.From behind what it has read.
-func (q *Queue) readOnce(ctx context.Context, r *segment.SeqRange, record func(segment.Record) error, lost func(inspect.Finding) error) error {
-	res, err := q.client.Get(ctx, "/queue/records", url.Values{
+func (c *Client) readOnce(ctx context.Context, r *segment.SeqRange, record func(segment.Record) error, lost func(inspect.Finding) error) error {
+	res, err := c.Get(ctx, "/queue/records", url.Values{
 		"from": {strconv.FormatUint(r.From, 10)}, "to": {strconv.FormatUint(r.To-1, 10)},
 	})
 	if err != nil {
 		return err
 	}
 	defer res.Body.Close()
-	return q.client.eachLine(res.Body, func(line []byte, _ bool) error {
+	return c.eachLine(res.Body, func(line []byte) error {
 		if bytes.HasPrefix(line, []byte(`{"finding":`)) {
 			var said struct{ Finding inspect.FindingDocument }
 			if err := json.Unmarshal(line, &said); err != nil {
-				return q.client.Unreadable(err)
+				return c.Unreadable(malformed(line, err))
 			}
 			f := said.Finding.Finding()
 			r.From = max(r.From, f.Lost.To)
@@ -80,9 +86,13 @@ func (q *Queue) readOnce(ctx context.Context, r *segment.SeqRange, record func(s
 		}
 		found, err := inspect.ParseRecord(line)
 		if err != nil {
-			return q.client.Unreadable(err)
+			return c.Unreadable(malformed(line, err))
 		}
 		r.From = found.Seq + 1
 		return record(found)
 	})
+}
+
+func malformed(line []byte, err error) error {
+	return &MalformedError{fmt.Errorf("line %.100q: %w: it is not docket's admin endpoint", line, err)}
 }

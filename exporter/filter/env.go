@@ -86,7 +86,7 @@ func normalizedType(field string) *cel.Type {
 func compile(env *cel.Env, expression string) (*cel.Ast, error) {
 	compiled, issues := env.Compile(expression)
 	if issues.Err() != nil {
-		return nil, faults(expression, issues)
+		return nil, faults(issues)
 	}
 	if t := compiled.OutputType(); !t.IsEquivalentType(types.BoolType) && !t.IsEquivalentType(types.DynType) {
 		return nil, fmt.Errorf("1:1: must be true or false for a record, not of type %s", cel.FormatCELType(t))
@@ -126,11 +126,8 @@ func literalPattern(call ast.CallExpr) bool {
 // maxFaults is how many an error names: those behind it mostly follow from them.
 const maxFaults = 3
 
-// syntaxError begins the message of a fault of the parser.
-const syntaxError = "Syntax error: "
-
 // faults makes one line of issues: "1:8: undeclared reference to 'x'; 2:1: ...".
-func faults(expression string, issues *cel.Issues) error {
+func faults(issues *cel.Issues) error {
 	all := issues.Errors()
 	slices.SortStableFunc(all, func(a, b *cel.Error) int {
 		if n := a.Location.Line() - b.Location.Line(); n != 0 {
@@ -148,19 +145,15 @@ func faults(expression string, issues *cel.Issues) error {
 			b.WriteString("; ")
 		}
 		fmt.Fprintf(&b, "%d:%d: ", max(fault.Location.Line(), 1), max(fault.Location.Column()+1, 1))
-		if slip := hint(expression, fault.Location); slip != "" && strings.HasPrefix(fault.Message, syntaxError) {
-			b.WriteString(slip)
-			break
-		}
-		b.WriteString(faultText(expression, fault))
+		b.WriteString(faultText(fault))
 	}
 	return oneLine(b.String())
 }
 
 // faultText says in words of this package what a person who knows JSON may not know
 // from CEL.
-func faultText(expression string, fault *cel.Error) string {
-	message := strings.TrimPrefix(fault.Message, syntaxError)
+func faultText(fault *cel.Error) string {
+	message := strings.TrimPrefix(fault.Message, "Syntax error: ")
 	message, _, _ = strings.Cut(message, " expecting ") // some set of tokens, most of them always
 	for _, prefix := range []string{"mismatched input ", "extraneous input "} {
 		if token, ok := strings.CutPrefix(message, prefix); ok {
@@ -174,5 +167,5 @@ func faultText(expression string, fault *cel.Error) string {
 	case strings.HasPrefix(message, "undeclared reference to '"+normalizedVar):
 		return message + ": fields of " + normalizedVar + " are " + strings.Join(decision.NormalizedFields(), ", ")
 	}
-	return message + ": " + undeclaredHint(expression, fault.Location)
+	return message + ": fields of the record are " + recordVar + ".NAME"
 }

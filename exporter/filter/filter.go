@@ -33,7 +33,6 @@ const maxCost = 1_000_000
 // Filter is a compiled expression. Its methods may be called from any goroutine.
 type Filter struct {
 	program cel.Program
-	needles []needle
 }
 
 // Check reports why expression cannot be compiled. An empty expression is valid.
@@ -65,7 +64,7 @@ func Compile(expression string) (*Filter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot be planned: %w", err)
 	}
-	return &Filter{program, needlesOf(ast.NativeRep().Expr())}, nil
+	return &Filter{program}, nil
 }
 
 // Takes reports whether to deliver record, a valid JSON object. With an error it is

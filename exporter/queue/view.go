@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"context"
 	"path/filepath"
 	"slices"
 
@@ -43,24 +42,6 @@ func (b *books) sourceTallies() map[string]*state.SourceTally {
 		all[name] = &copied
 	}
 	return all
-}
-
-// Await returns once a record after seq is durable. It fails with the error of ctx, or with
-// ErrClosed.
-func (q *Queue) Await(ctx context.Context, seq uint64) error {
-	for {
-		committed := q.committed.Wait()
-		if q.durable.Load() > seq {
-			return nil
-		}
-		select {
-		case <-committed:
-		case <-q.stop:
-			return ErrClosed
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
 }
 
 // Files reads the files that Survey has named, beside the sinks. It keeps no file open

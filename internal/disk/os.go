@@ -214,7 +214,7 @@ func (f osFS) Lock(name string) (Lock, error) {
 // exporter from draining: the lock holds without the text.
 func writeIdentity(f *os.File) {
 	if f.Truncate(0) == nil {
-		_, _ = f.WriteAt(ownIdentity().text(), 0)
+		_, _ = f.WriteAt(ownHolder(), 0)
 	}
 }
 

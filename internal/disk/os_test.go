@@ -124,7 +124,7 @@ func TestLock(t *testing.T) {
 	must(t, err)
 	must(t, l.Check())
 	_, err = name.Lock()
-	if inUse, ok := errors.AsType[*InUseError](err); !ok || *inUse != (InUseError{name.String(), Holder{PID: os.Getpid()}}) {
+	if inUse, ok := errors.AsType[*InUseError](err); !ok || inUse.Path != name.String() || inUse.Holder.PID != os.Getpid() {
 		t.Errorf("got %v, want *InUseError of this process", err)
 	}
 	must(t, name.Remove())

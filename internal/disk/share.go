@@ -41,8 +41,8 @@ func notLocked(file *os.File, err error) error {
 	if !errors.Is(err, unix.EWOULDBLOCK) {
 		return fmt.Errorf("lock %s: %w", file.Name(), err)
 	}
-	text, _ := io.ReadAll(io.LimitReader(file, maxIdentity)) // unreadable text only costs the message its holder
-	return &InUseError{Path: file.Name(), Holder: holderOf(string(text), ownIdentity())}
+	text, _ := io.ReadAll(io.LimitReader(file, maxHolder)) // unreadable text only costs the message its holder
+	return &InUseError{Path: file.Name(), Holder: holderOf(string(text))}
 }
 
 // Share uses a shared flock.

@@ -10,7 +10,6 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"time"
 
 	cgroup "github.com/KimMachineGun/automemlimit/memlimit"
 
@@ -87,11 +86,6 @@ func (s Settings) Apply() {
 		debug.SetMemoryLimit(s.limit)
 	}
 }
-
-// StartTime is how long docket runs with Go's own settings. A start over a backlog makes
-// buffers of megabytes while the heap is still small. Collecting garbage more often would
-// then take 8 ms of the 35 ms until the first batch is sent.
-const StartTime = 200 * time.Millisecond
 
 // For returns what the environment leaves open. It logs the settings, and warns when a
 // container is too small for the ceiling. It never fails: docket runs without a limit that

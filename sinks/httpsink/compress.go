@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -47,26 +46,21 @@ func (c *Config) validateCompression(p *config.Problems) {
 	}
 }
 
-// compressor compresses one body. Calls may overlap.
+// compressor compresses one body. Calls do not overlap.
 type compressor func(body []byte) ([]byte, error)
 
-// newCompressor returns nil for no compression; inFlight is how many calls overlap as a rule.
-func newCompressor(compression string, level, inFlight int) (compressor, error) {
+// newCompressor returns nil for no compression.
+func newCompressor(compression string, level int) (compressor, error) {
 	switch compression {
 	case compressGzip:
 		if level == 0 {
 			level = gzip.DefaultCompression
 		}
-		if _, err := gzip.NewWriterLevel(nil, level); err != nil {
+		w, err := gzip.NewWriterLevel(nil, level)
+		if err != nil {
 			return nil, fmt.Errorf("http.compressionLevel: %w", err)
 		}
-		writers := sync.Pool{New: func() any {
-			w, _ := gzip.NewWriterLevel(nil, level) // the level is good
-			return w
-		}}
 		return func(body []byte) ([]byte, error) {
-			w := writers.Get().(*gzip.Writer)
-			defer writers.Put(w)
 			var to bytes.Buffer
 			w.Reset(&to)
 			if _, err := w.Write(body); err != nil {
@@ -80,7 +74,7 @@ func newCompressor(compression string, level, inFlight int) (compressor, error) 
 		if level > 0 {
 			speed = zstd.EncoderLevelFromZstd(level)
 		}
-		w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(speed), zstd.WithEncoderConcurrency(inFlight), zstd.WithLowerEncoderMem(true))
+		w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(speed), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
 		if err != nil {
 			return nil, fmt.Errorf("http.compressionLevel: %w", err)
 		}

@@ -71,26 +71,15 @@ type Config struct {
 	TLS *config.TLS `yaml:"tls"`
 	// Timeout bounds one attempt, from the connection to the answer.
 	Timeout config.Duration `yaml:"timeout"`
-	// InFlight is how many batches may be under way at a time. Above 1 they reach
-	// the receiver in any order.
-	InFlight int `yaml:"maxInFlight"`
 }
-
-// mostInFlight bounds Config.InFlight: each batch under way is held in memory,
-// as record bytes and as a request body.
-const mostInFlight = 64
 
 func defaultConfig() *Config {
 	return &Config{
 		Config:      encoding.Config{Encoding: encoding.Names[0]},
 		Compression: compressNone,
 		Timeout:     config.Duration(30 * time.Second),
-		InFlight:    1,
 	}
 }
-
-// MaxInFlight implements sinks.Concurrent.
-func (c *Config) MaxInFlight() int { return c.InFlight }
 
 // Validate implements sinks.Config.
 func (c *Config) Validate() config.Problems {
@@ -109,7 +98,6 @@ func (c *Config) Validate() config.Problems {
 		p = append(p, c.OAuth2.validate().In("oauth2")...)
 	}
 	p.Check("timeout", config.Positive(c.Timeout))
-	p.Check("maxInFlight", config.Between(c.InFlight, 1, mostInFlight))
 	c.validateHeaders(&p)
 	c.validateInClear(&p)
 	return p
@@ -119,7 +107,10 @@ const besideBearer = "must not be set beside bearerTokenFile: a request has one 
 
 // FormerKeys implements config.Reduced.
 func (Config) FormerKeys() map[string]string {
-	return map[string]string{"signature": "docket no longer signs requests: authenticate it to the receiver with tls.certFile, oauth2 or bearerTokenFile"}
+	return map[string]string{
+		"signature":   "docket no longer signs requests: authenticate it to the receiver with tls.certFile, oauth2 or bearerTokenFile",
+		"maxInFlight": "a sink now sends one batch at a time, in order: remove this key, and raise batch.maxRecords and batch.maxBytes if the sink is too slow",
+	}
 }
 
 // checkURL never repeats the URL: it may hold a secret.

@@ -40,8 +40,6 @@ func TestValidate(t *testing.T) {
 			"compression: must be none or gzip with encoding: splunkHEC, whose receivers do not read zstd"},
 		"zstd for elasticsearchBulk": {func(c *Config) { c.URL, c.Encoding, c.Compression = "https://a/_bulk", "elasticsearchBulk", "zstd" },
 			"compression: must be none or gzip with encoding: elasticsearchBulk, whose receivers do not read zstd"},
-		"none in flight":       {func(c *Config) { c.URL, c.InFlight = "https://a", 0 }, "maxInFlight: must be between 1 and 64"},
-		"too many in flight":   {func(c *Config) { c.URL, c.InFlight = "https://a", 65 }, "maxInFlight: must be between 1 and 64"},
 		"headers":              {func(c *Config) { c.URL, c.Headers = "https://a", headers{"X-Scope-OrgID": "a b", "x": ""} }, ""},
 		"header name":          {func(c *Config) { c.URL, c.Headers = "https://a", headers{"X Y": "a"} }, "headers.X Y: is not a header name: use letters, digits and hyphens"},
 		"header value":         {func(c *Config) { c.URL, c.Headers = "https://a", headers{"X-Y": "s3cret\r\nHost: a"} }, "headers.X-Y: must be printable ASCII text without spaces around it"},
@@ -91,8 +89,7 @@ func TestValidate(t *testing.T) {
 }
 
 var (
-	_ sinks.Concurrent = (*Config)(nil)
-	_ sinks.Prober     = (*Config)(nil)
+	_ sinks.Prober = (*Config)(nil)
 )
 
 // What is said of a configuration as a whole repeats no values of headers.

@@ -1,12 +1,10 @@
 package httpsink
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -100,65 +98,4 @@ func subject(t *testing.T, d dialect, compression string) sinktest.Subject {
 			return reached, release
 		},
 	}
-}
-
-// A batch sent under the load of others keeps its bytes, and what it is told.
-func TestOverlappingSends(t *testing.T) {
-	t.Parallel()
-	const senders, batches = 8, 20
-	for _, compression := range []string{compressNone, compressGzip, compressZstd} {
-		t.Run(compression, func(t *testing.T) {
-			r := newReceiver(t, (*httptest.Server).Start)
-			r.setAnswer(func(w http.ResponseWriter, req *http.Request) {
-				_, records := r.read(req)
-				if strings.HasPrefix(records[0], `{"refuse"`) {
-					status(422, records[0])(w, req)
-					return
-				}
-				r.keep("", records)
-			})
-			s := openSink(t, r.URL, func(c *Config) { c.InFlight, c.Compression = senders, compression })
-			var wg sync.WaitGroup
-			for n := range senders {
-				wg.Go(func() {
-					for i := range batches {
-						first := uint64(n*1000 + i*2)
-						if err := s.Send(t.Context(), batch(first, numbered(first, n), numbered(first+1, n))); err != nil {
-							t.Errorf("Send = %v, want nil", err)
-						}
-						refused := fmt.Sprintf(`{"refuse":%d}`, first)
-						err := s.Send(t.Context(), batch(first, refused))
-						if err == nil || sinks.FailureOf(err).Said.Text != refused {
-							t.Errorf("Send = %v, want it to be told %s", err, refused)
-						}
-					}
-				})
-			}
-			wg.Wait()
-			got := r.accepted()
-			slices.Sort(got)
-			var want []string
-			for n := range senders {
-				for i := range batches {
-					first := uint64(n*1000 + i*2)
-					want = append(want, numbered(first, n), numbered(first+1, n))
-				}
-			}
-			slices.Sort(want)
-			if !slices.Equal(got, want) {
-				t.Errorf("the receiver holds %d records, want the %d that were sent, unmixed", len(got), len(want))
-			}
-			// One for each sender, some that were dialled while another came free, and
-			// see TestConnectionIsReused.
-			if got, sends := r.connections(), 2*senders*batches; got > sends/4 {
-				t.Errorf("%d connections were opened for %d requests, want them to be used again", got, sends)
-			}
-		})
-	}
-}
-
-// numbered is a record of a length that depends on n, so that a body is not
-// written over by another of the same shape.
-func numbered(seq uint64, n int) string {
-	return fmt.Sprintf(`{"seq":%d,"pad":%q}`, seq, strings.Repeat("x", n*5000))
 }

@@ -12,13 +12,12 @@ import (
 
 // peer is a server that is talked to.
 type peer struct {
-	url      *url.URL
-	urlKey   string        // where the configuration says it: "http.url"
-	tlsKey   string        // and how to speak TLS: "http.tls"
-	action   string        // what is done there, for errors: "post to"
-	tls      *config.TLS   // nil for the system's roots and no certificate
-	timeout  time.Duration // of an attempt, for errors
-	inFlight int           // how many connections are worth keeping
+	url     *url.URL
+	urlKey  string        // where the configuration says it: "http.url"
+	tlsKey  string        // and how to speak TLS: "http.tls"
+	action  string        // what is done there, for errors: "post to"
+	tls     *config.TLS   // nil for the system's roots and no certificate
+	timeout time.Duration // of an attempt, for errors
 }
 
 // connection is the way to a peer. Its methods may be called at the same time.
@@ -53,7 +52,7 @@ func (c *connection) caVersion() string {
 }
 
 func (c *connection) newPool(caVersion string) (*pool, error) {
-	transport, err := newTransport(c.tls, c.tlsKey, c.inFlight)
+	transport, err := newTransport(c.tls, c.tlsKey)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func TestConnectionsAge(t *testing.T) {
 			if name != "HTTP/1.1" {
 				change = withTLS(config.TLS{CAFile: ca.File})
 			}
-			s := openSink(t, r.URL, change, func(c *Config) { c.InFlight = 2 })
+			s := openSink(t, r.URL, change)
 			sendWorks(t, s)
 			if name != "HTTP/1.1" && s.(*sink).wire.transport().HTTP2.SendPingTimeout != pingAfter {
 				t.Error("a connection of HTTP/2 is never asked whether it lives")

@@ -17,8 +17,7 @@
 // say that all records were accepted, the same records come again under the same
 // numbers, perhaps with more behind them. A receiver that remembers the highest
 // docket-last-seq it has stored for a docket-queue can drop records up to it,
-// except in late batches. With maxInFlight above 1 batches have no order, and
-// the highest number says nothing.
+// except in late batches.
 //
 // kindOf says what each status means for the batch.
 package httpsink
@@ -36,7 +35,7 @@ import (
 	"github.com/docket-export/docket/sinks/httpsink/encoding"
 )
 
-// sink implements sinks.Sink. Sends may overlap.
+// sink implements sinks.Sink.
 type sink struct {
 	config   *Config
 	encoding encoding.Encoding
@@ -69,13 +68,13 @@ func open(c *Config) (*sink, error) {
 	}
 	wire, err := newConnection(peer{
 		url: u, urlKey: "http.url", tlsKey: "http.tls", action: "post to",
-		tls: c.TLS, timeout: time.Duration(c.Timeout), inFlight: c.InFlight,
+		tls: c.TLS, timeout: time.Duration(c.Timeout),
 	})
 	if err != nil {
 		return nil, err
 	}
-	s := &sink{config: c, encoding: e, wire: wire, fixed: fixedHeader(c, e), secrets: secrets, spares: make(chan []byte, c.InFlight)}
-	if s.compress, err = newCompressor(c.Compression, c.CompressionLevel, c.InFlight); err != nil {
+	s := &sink{config: c, encoding: e, wire: wire, fixed: fixedHeader(c, e), secrets: secrets, spares: make(chan []byte, 1)}
+	if s.compress, err = newCompressor(c.Compression, c.CompressionLevel); err != nil {
 		return nil, err
 	}
 	if c.OAuth2 != nil {

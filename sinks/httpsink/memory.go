@@ -3,7 +3,7 @@ package httpsink
 import "github.com/docket-export/docket/sinks/httpsink/encoding"
 
 // MemoryBytes is the most memory that the sink takes, without the batches that it is
-// given: a request body for each batch under way, compressed if configured, and its answer,
+// given: a request body, compressed if configured, and its answer,
 // which is copied while it is read and again when it is quoted without secrets.
 func (c *Config) MemoryBytes(batch int64) int64 {
 	const connection = 32 << 10
@@ -11,11 +11,10 @@ func (c *Config) MemoryBytes(batch int64) int64 {
 	if e, err := encoding.New(c.Encoding, c.Config); err == nil {
 		answer = int64(e.MaxAnswer)
 	}
-	each := batch*5/4 + connection + 3*answer
+	total := batch*5/4 + connection + 3*answer
 	if c.Compression != "" && c.Compression != "none" {
-		each += batch + 1<<20
+		total += batch + 1<<20
 	}
-	total := int64(c.InFlight) * each
 	if c.OAuth2 != nil {
 		total += tokenBytes
 	}

@@ -107,7 +107,7 @@ func newTokenSource(o *OAuth2, timeout time.Duration) (*tokenSource, error) {
 	}
 	wire, err := newConnection(peer{
 		url: u, urlKey: "http.oauth2.tokenURL", tlsKey: "http.oauth2.tls", action: "get a token from",
-		tls: o.TLS, timeout: timeout, inFlight: 1,
+		tls: o.TLS, timeout: timeout,
 	})
 	if err != nil {
 		return nil, err

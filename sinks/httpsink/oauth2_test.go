@@ -1,8 +1,6 @@
 package httpsink
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -195,39 +193,6 @@ func TestOAuth2TLS(t *testing.T) {
 	}
 	sendFails(t, openSink(t, r.URL, use(nil)), sinks.Misconfigured, "get a token from "+tokens.Listener.Addr().String(), "check http.oauth2.tls.caFile")
 	sendWorks(t, openSink(t, r.URL, use(&config.TLS{CAFile: ca.File})))
-}
-
-// Of overlapping Sends one fetches a token for all, and each can be cancelled
-// while it waits.
-func TestOAuth2Overlapping(t *testing.T) {
-	i, r := newIssuer(t), newReceiver(t, (*httptest.Server).Start)
-	reached, release := make(chan struct{}, 8), make(chan struct{})
-	i.set(func(w http.ResponseWriter, req *http.Request) {
-		reached <- struct{}{}
-		<-release
-		i.answer.Store(nil)
-		i.ServeHTTP(w, req)
-	})
-	s := openSink(t, r.URL, withOAuth2(t, i), func(c *Config) { c.InFlight = 8 })
-	results := make(chan error, 4)
-	for n := range 4 {
-		go func() { results <- s.Send(context.Background(), batch(uint64(n), `{}`)) }()
-	}
-	<-reached
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.Send(ctx, batch(9, `{}`)); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled Send = %v, want %v", err, context.Canceled)
-	}
-	close(release)
-	for range 4 {
-		if err := <-results; err != nil {
-			t.Errorf("Send = %v, want nil", err)
-		}
-	}
-	if got := i.issued.Load(); got != 1 {
-		t.Errorf("%d tokens were fetched, want 1", got)
-	}
 }
 
 func TestBasic(t *testing.T) {

@@ -28,15 +28,15 @@ const (
 // newTransport returns a transport of its own, with the proxy that the
 // environment names and HTTP/2 where the server speaks it. tlsKey is where the
 // configuration has t.
-func newTransport(t *config.TLS, tlsKey string, inFlight int) (*http.Transport, error) {
+func newTransport(t *config.TLS, tlsKey string) (*http.Transport, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.OnProxyConnectResponse = checkProxy
 	transport.MaxResponseHeaderBytes = maxAnswer
-	transport.MaxIdleConnsPerHost = inFlight // or those above two would be closed after each batch
+	transport.MaxIdleConnsPerHost = 1
 	transport.HTTP2 = &http.HTTP2Config{
 		SendPingTimeout: pingAfter, PingTimeout: pingWait,
 		// Answers are short. Without these a server may send 4 MB of one before it is read.
-		MaxReceiveBufferPerStream: maxAnswer, MaxReceiveBufferPerConnection: maxAnswer * inFlight,
+		MaxReceiveBufferPerStream: maxAnswer, MaxReceiveBufferPerConnection: maxAnswer,
 	}
 	transport.DialContext = widely(transport.DialContext)
 	transport.DisableCompression = true // readAnswer bounds what it decompresses

@@ -36,7 +36,7 @@ func TestRescue(t *testing.T) {
 
 	job := rescueJob(s)
 	s.Apply(job)
-	s.jobSays("is in use by process 1 of container docket on host engine")
+	s.jobSays("is in use by process 1 on host engine")
 	s.Kubectl("delete", "job", "docket-rescue")
 	s.Kubectl("delete", "pod", "engine", "--grace-period=0", "--force")
 	uids := s.acked()

@@ -20,16 +20,7 @@ func (o *Queue) Read(ctx context.Context, r segment.SeqRange, record func(segmen
 	return o.ReadOn(ctx, nil, r, record, lost)
 }
 
-// End is the place behind the last record of a queue at work.
-func (o *Queue) End() Place {
-	if len(o.found.Segments) == 0 {
-		return Place{}
-	}
-	last := o.found.Segments[len(o.found.Segments)-1]
-	return Place{last.Epoch, last.End, o.found.KnownDurable}
-}
-
-// ReadOn is Read from the place at, which End returned or an earlier ReadOn has set. It
+// ReadOn is Read from the place at, which an earlier ReadOn has set. It
 // sets at to how far it has come. It does not read the part of a segment before the place
 // again.
 func (o *Queue) ReadOn(ctx context.Context, at *Place, r segment.SeqRange, record func(segment.Record) error, lost func(Finding) error) error {
