@@ -122,7 +122,7 @@ func (e *Exporter) describeQueue(w http.ResponseWriter, r *http.Request, o *insp
 	if err != nil {
 		return err
 	}
-	return e.answer(w, c.Document(e.config().Queue.Directory))
+	return e.answer(w, c)
 }
 
 // readRecords answers with records, as inspect.AppendRecord writes them, and findings in

@@ -20,12 +20,12 @@ func newQueueCheck(kinds exporter.Kinds) *cobra.Command {
 		Short: "Check every file of a stopped queue",
 		Long: `check reads every file of a queue and prints one finding a line, as FILE:OFFSET:
 SEVERITY: what it means. It changes nothing and does not keep docket from
-starting. It stops when docket starts.
+starting.
 
   damage   something is lost or unusable, and not handled yet: docket handles it
-           when it reads there, docket queue repair handles it at once
-  known    damage that is handled: its bytes are in quarantine/, its records in
-           the ledger
+           when it reads there
+  known    damage that is handled: its records are counted in the ledger, and
+           its segment moves to quarantine/ instead of being removed
   note     harmless, such as a torn tail: a crash interrupted a write that was
            not acknowledged
 
@@ -37,10 +37,10 @@ check exits 1 when there is damage, otherwise 0.`,
 	flags := newQueueFlags(cmd, kinds)
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return flags.with(inspect.OpenToLook, func(cfg exporter.QueueConfig, o *inspect.Queue) error {
+		return flags.with(func(o *inspect.Queue) error {
 			console := terminal.NewConsole(cmd.ErrOrStderr())
 			defer console.Follow(func() terminal.Work { return reading(o) })()
-			return checkQueue(cmd.Context(), console.Beside(cmd.OutOrStdout()), o, cfg.Directory, output.Value == "json")
+			return checkQueue(cmd.Context(), console.Beside(cmd.OutOrStdout()), o, output.Value == "json")
 		})
 	}
 	return cmd
@@ -53,7 +53,7 @@ func reading(o *inspect.Queue) terminal.Work {
 }
 
 // checkQueue says on w what is wrong with the queue. It fails when something is.
-func checkQueue(ctx context.Context, w io.Writer, o *inspect.Queue, dir string, asJSON bool) error {
+func checkQueue(ctx context.Context, w io.Writer, o *inspect.Queue, asJSON bool) error {
 	count := map[inspect.Severity]uint64{}
 	list := []any{}
 	checked, err := o.Check(ctx, func(f inspect.Finding) error {
@@ -71,16 +71,16 @@ func checkQueue(ctx context.Context, w io.Writer, o *inspect.Queue, dir string, 
 	damage := count[inspect.Damage]
 	if asJSON {
 		err = terminal.WriteJSON(w, checkedJSON{
-			ID: o.ID(), Directory: dir, Sound: damage == 0,
+			ID: o.ID(), Directory: o.Directory(), Sound: damage == 0,
 			Segments: checked.Segments, Records: checked.Records, Findings: list,
 		})
 	} else if damage == 0 {
-		_, err = fmt.Fprintf(w, "queue %s is sound: %s%s\n", dir, readText(checked), restText(count))
+		_, err = fmt.Fprintf(w, "queue %s is sound: %s%s\n", o.Directory(), readText(checked), restText(count))
 	}
 	if err != nil || damage == 0 {
 		return err
 	}
-	return fmt.Errorf("queue %s is damaged: findings: %d; %s; to see the repairs, run docket queue repair", dir, damage, readText(checked))
+	return fmt.Errorf("queue %s is damaged: findings: %d; %s; docket counts what is lost and delivers the rest", o.Directory(), damage, readText(checked))
 }
 
 // readText is what a check has read.

@@ -35,7 +35,7 @@ check reads everything.`,
 	flags := newLookFlags(cmd, kinds)
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		write := func(d inspect.Document) error {
+		write := func(d inspect.Contents) error {
 			if output.Value == "json" {
 				return terminal.WriteJSON(cmd.OutOrStdout(), d)
 			}
@@ -46,20 +46,20 @@ check reads everything.`,
 			if err != nil {
 				return err
 			}
-			return write(q.Document)
+			return write(q.Contents)
 		}, func(o *inspect.Queue) error {
 			c, err := o.Contents(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return write(c.Document(o.Directory()))
+			return write(c)
 		})
 	}
 	return cmd
 }
 
 // writeContents shows d as text for a person.
-func writeContents(w io.Writer, d inspect.Document) error {
+func writeContents(w io.Writer, d inspect.Contents) error {
 	fmt.Fprintf(w, "queue    %s in %s\nrecords  %s\nspace    %s\n", d.ID, d.Directory, keptText(d), spaceText(d))
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	if len(d.Segments) > 0 {
@@ -67,7 +67,7 @@ func writeContents(w io.Writer, d inspect.Document) error {
 	}
 	for _, s := range d.Segments {
 		if s.Error != "" {
-			fmt.Fprintf(t, "%s\t%d\t%d\t-\t-\t-\t%s\tcannot be read: %s\n", s.Name, s.Epoch, s.FirstSeq, human.Size(s.FileSize), human.OneLine(s.Error))
+			fmt.Fprintf(t, "%s\t%d\t%d\t-\t-\t-\t%s\tcannot be read: %s\n", s.Name, s.Epoch, s.FirstSeq, human.Size(s.Size), human.OneLine(s.Error))
 			continue
 		}
 		last := "-"
@@ -75,7 +75,7 @@ func writeContents(w io.Writer, d inspect.Document) error {
 			last = strconv.FormatUint(s.LastSeq, 10)
 		}
 		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%d\t%s\t%s\t%s\t%s\n", s.Name, s.Epoch, s.FirstSeq, last, s.Records,
-			human.Size(s.Bytes), human.Size(s.FileSize), human.Time(s.Oldest), human.Time(s.Newest))
+			human.Size(s.Bytes), human.Size(s.Size), human.Time(s.Oldest), human.Time(s.Newest))
 	}
 	if len(d.Sinks) > 0 {
 		fmt.Fprintln(t, "\nSINK\tNEXT\tPENDING\tDELIVERED\tFILTERED\tDEAD-LETTERED\tDROPPED\tCORRUPT\tREPLAY")
@@ -93,7 +93,7 @@ func writeContents(w io.Writer, d inspect.Document) error {
 }
 
 // keptText is one line on the records.
-func keptText(d inspect.Document) string {
+func keptText(d inspect.Contents) string {
 	if d.LastSeq < d.FirstSeq {
 		return fmt.Sprintf("none kept; the next is record %d", d.LastSeq+1)
 	}
@@ -105,20 +105,13 @@ func keptText(d inspect.Document) string {
 }
 
 // spaceText is one line on the disk space.
-func spaceText(d inspect.Document) string {
-	var used, size, spare int64
+func spaceText(d inspect.Contents) string {
+	var used, size int64
 	for _, s := range d.Segments {
 		used += s.Bytes
-		size += s.FileSize
+		size += s.Size
 	}
-	for _, s := range d.Spares {
-		spare += s.Size
-	}
-	text := fmt.Sprintf("%s used in %s of %s", human.Size(used), human.Count(uint64(len(d.Segments)), "segment"), human.Size(size))
-	if n := uint64(len(d.Spares)); n > 0 {
-		text += fmt.Sprintf(", %s of %s", human.Count(n, "spare"), human.Size(spare))
-	}
-	return text
+	return fmt.Sprintf("%s used in %s of %s", human.Size(used), human.Count(uint64(len(d.Segments)), "segment"), human.Size(size))
 }
 
 func replayText(a inspect.AccountDocument) string {
@@ -129,7 +122,7 @@ func replayText(a inspect.AccountDocument) string {
 }
 
 // setAsideText is what the checkpoint and the quarantine say, a line each.
-func setAsideText(d inspect.Document) string {
+func setAsideText(d inspect.Contents) string {
 	var b strings.Builder
 	if p := d.Positions; p == nil {
 		b.WriteString("positions   none usable\n")

@@ -1,5 +1,5 @@
-// Package queuecmd has the commands that look into a queue, repair one at rest, and set a
-// sink back: docket queue and docket replay.
+// Package queuecmd has the commands that look into a queue, and set a sink back: docket queue
+// and docket replay.
 package queuecmd
 
 import (
@@ -20,17 +20,17 @@ import (
 func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
-		Short: "Inspect, check or repair a queue",
+		Short: "Inspect or check a queue",
 		Long: `ls and cat show the queue of a running docket, over the socket admin.sock in the
 queue's directory. While no docket runs they read the files.
 
-check and repair work on the files while no docket runs on them. Only repair
---apply changes anything. To move a queue, stop docket and copy the directory.`,
+check works on the files while no docket runs on them. No command changes
+anything. To move a queue, stop docket and copy the directory.`,
 		Example: `  docket queue ls                  what the queue below ./docket-data holds
   docket queue check -f docket.yaml
   docket queue check --queue /tmp/copy-of-a-queue`,
 	}
-	command.Group(cmd, newQueueLs(kinds), newQueueCat(kinds), newQueueCheck(kinds), newQueueRepair(kinds))
+	command.Group(cmd, newQueueLs(kinds), newQueueCat(kinds), newQueueCheck(kinds))
 	return cmd
 }
 
@@ -81,37 +81,23 @@ func (f *lookFlags) with(ctx context.Context, at func(*adminclient.Client) error
 
 var errOneQueue = errors.New("--queue excludes --file and --data: --queue names the directory itself")
 
-// load returns the section "queue" of the configuration, or the little that is
-// known of a queue without one.
-func (f *queueFlags) load() (exporter.QueueConfig, error) {
-	if f.directory == "" {
+// with calls do with the queue that the flags name. An error of do is one of running, unless it
+// says otherwise.
+func (f *queueFlags) with(do func(*inspect.Queue) error) error {
+	directory := f.directory
+	switch {
+	case directory == "":
 		cfg, err := f.Load()
 		if err != nil {
-			return exporter.QueueConfig{}, err
+			return err
 		}
-		return cfg.Queue, nil
+		directory = cfg.Queue.Directory
+	case f.File != "" || f.Data != "":
+		return errOneQueue
 	}
-	if f.File != "" || f.Data != "" {
-		return exporter.QueueConfig{}, errOneQueue
-	}
-	return exporter.QueueConfig{Directory: f.directory}, nil
-}
-
-// with calls do with the queue that the flags name.
-func (f *queueFlags) with(open inspect.Opener, do func(exporter.QueueConfig, *inspect.Queue) error) error {
-	cfg, err := f.load()
-	if err != nil {
-		return err
-	}
-	return withQueue(cfg.Directory, open, func(o *inspect.Queue) error { return do(cfg, o) })
-}
-
-// withQueue calls do with the queue in dir as open opens it. An error of do is one of
-// running, unless it says otherwise.
-func withQueue(dir string, open inspect.Opener, do func(*inspect.Queue) error) error {
-	o, err := open(dir, nil)
+	o, err := inspect.OpenToLook(directory, nil)
 	if inUse, ok := errors.AsType[*state.InUseError](err); ok {
-		return command.Failed(fmt.Errorf("queue %s is in use by %s: stop docket first, or ask the running docket with docket status", dir, inUse.Holder))
+		return command.Failed(fmt.Errorf("queue %s is in use by %s: stop docket first, or ask the running docket with docket status", directory, inUse.Holder))
 	}
 	if errors.Is(err, inspect.ErrNoQueue) {
 		return command.Misconfigured("%w", err)
@@ -119,6 +105,5 @@ func withQueue(dir string, open inspect.Opener, do func(*inspect.Queue) error) e
 	if err != nil {
 		return command.Failed(err)
 	}
-	err = do(o)
-	return command.Failed(errors.Join(err, o.Close()))
+	return command.Failed(errors.Join(do(o), o.Close()))
 }

@@ -19,17 +19,17 @@ import (
 // counterpart of inspect.Queue.
 type Queue struct {
 	client *Client
-	inspect.Document
+	inspect.Contents
 }
 
 // Queue requests the content of the queue.
 func (c *Client) Queue(ctx context.Context) (*Queue, error) {
 	q := &Queue{client: c}
-	return q, c.GetJSON(ctx, "/queue", nil, &q.Document)
+	return q, c.GetJSON(ctx, "/queue", nil, &q.Contents)
 }
 
 // ID is the UUID of the queue.
-func (q *Queue) ID() string { return q.Document.ID }
+func (q *Queue) ID() string { return q.Contents.ID }
 
 // FirstSeq is the seq of the first record that may be kept, 0 when none is.
 func (q *Queue) FirstSeq() uint64 {

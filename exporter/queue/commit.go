@@ -314,32 +314,39 @@ func (q *Queue) checkpointUpTo(s *liveSegment) {
 func (q *Queue) fail(err error) {
 	q.closeActive(err)
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.ail(err)
+	say := q.setFailed(err)
 	q.space.evicted = false
+	q.mu.Unlock()
+	say()
 	wake(q.dirty) // what can go makes room
 }
 
-// ail says that the queue cannot write, and why. Callers hold mu.
-func (q *Queue) ail(err error) {
+// setFailed notes that the queue cannot write, and why. Callers hold mu. They call say without
+// it: a log that blocks must not stop the queue.
+func (q *Queue) setFailed(err error) (say func()) {
 	if q.failed == nil {
 		q.since = time.Now()
 	}
-	if q.said.Fails(outage.Cause(err)) { // the text names another segment each time
+	q.failed = err
+	if !q.said.Fails(outage.Cause(err)) { // the text names another segment each time
+		return func() {}
+	}
+	return func() {
 		q.opts.Log.Error("queue cannot write: docket acknowledges nothing new until it can", "error", err)
 	}
-	q.failed = err
 }
 
-// mend says that the queue can write again. Callers hold mu.
-func (q *Queue) mend() {
+// setWorks is setFailed once the queue can write again.
+func (q *Queue) setWorks() (say func()) {
 	if q.failed == nil {
-		return
+		return func() {}
 	}
-	if _, news := q.said.Works(); news {
-		q.opts.Log.Info("queue writes again", "after", time.Since(q.since).Round(time.Millisecond).String())
-	}
+	after := time.Since(q.since)
 	q.failed, q.since = nil, time.Time{}
+	if _, isNews := q.said.Works(); !isNews {
+		return func() {}
+	}
+	return func() { q.opts.Log.Info("queue writes again", "after", after.Round(time.Millisecond).String()) }
 }
 
 // publish shows a durable commit to cursors and tells its producers.
@@ -356,8 +363,7 @@ func (q *Queue) publish(c *commit) {
 		q.state.Add(&f, p.lines)
 		last, newest = f.End()-1, max(newest, f.Received)
 	}
-	q.signOfLife()
-	q.mend()
+	say := q.setWorks()
 	if len(c.buf) >= largeCommit {
 		q.lastLarge = time.Now()
 	}
@@ -365,6 +371,7 @@ func (q *Queue) publish(c *commit) {
 	w.active.newest.Store(newest)
 	q.durable.Store(last)
 	q.mu.Unlock()
+	say()
 
 	q.committed.Broadcast()
 	for _, p := range c.frames {
@@ -384,21 +391,6 @@ func (q *Queue) publish(c *commit) {
 	}
 	q.mu.Unlock()
 	q.room.Broadcast()
-}
-
-// signOfLife puts producers into the next commit that are in use and were silent while many
-// others came. Their frames decide nothing and have no records, so a full queue takes
-// them. Callers hold mu.
-func (q *Queue) signOfLife() {
-	if q.closed {
-		return // the last checkpoint has them
-	}
-	p := q.pending
-	for _, c := range q.state.Producers.Signs() {
-		c.Received = time.Now()
-		p.frames = append(p.frames, pendingFrame{at: len(p.buf)})
-		p.buf = segment.AppendFrame(p.buf, &c, 0)
-	}
 }
 
 // closeActive ends the active segment: it is full, or cause is why a write or a
@@ -431,7 +423,6 @@ func (q *Queue) closeActive(cause error) {
 		q.space.left = 0
 	}
 	if w.last == s {
-		s.failed = cause != nil
 		q.seal(s)
 	}
 }

@@ -42,8 +42,8 @@ type Cursor struct {
 
 	next uint64 // the seq that Next will return next
 
-	// reading is true during Next; guarded by q.mu. While it is not, the
-	// janitor may close a file whose segment is gone.
+	// reading is true during Next; guarded by q.mu. While it is not, the janitor may take
+	// the file from a cursor whose segment is gone.
 	reading bool
 	segment *liveSegment // being read; nil before the first read
 	file    disk.File    // of segment
@@ -121,9 +121,9 @@ func (q *Queue) Forget(name string) uint64 {
 
 // Close ends the cursor. The queue still keeps its records.
 func (c *Cursor) Close() {
+	c.leaveSegment()
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
-	c.leave()
 	if c.q.cursors[c.name] == c {
 		delete(c.q.cursors, c.name)
 		c.q.parked[c.name] = c.now()
@@ -303,7 +303,6 @@ func (c *Cursor) passDropped() bool {
 // setReading says that Next begins or ends.
 func (c *Cursor) setReading(reading bool) {
 	c.q.mu.Lock()
-	defer c.q.mu.Unlock()
 	c.reading = reading
 	c.gathering = returned{}
 	if !reading && len(c.batch) > 0 {
@@ -311,7 +310,9 @@ func (c *Cursor) setReading(reading bool) {
 		c.outstanding = append(c.outstanding, returned{received: c.batch[0].Received.UnixNano(), last: last})
 	}
 	c.returned = c.next - 1
-	c.leaveIfGone()
+	gone := c.leaveIfGone()
+	c.q.mu.Unlock()
+	closeFile(gone)
 }
 
 // leaveGoneSegment closes the file of a segment that is no longer part of the
@@ -321,25 +322,35 @@ func (c *Cursor) leaveGoneSegment() {
 		return // it may hold the last bytes of the segment
 	}
 	c.q.mu.Lock()
-	defer c.q.mu.Unlock()
-	c.leaveIfGone()
+	gone := c.leaveIfGone()
+	c.q.mu.Unlock()
+	closeFile(gone)
 }
 
-// leaveIfGone closes the file of a segment that is no longer part of the queue,
-// whose space could not be used otherwise. Callers hold q.mu, and Next is not
-// running or is the caller.
-func (c *Cursor) leaveIfGone() {
-	if c.segment != nil && c.segment.gone {
-		c.leave()
-		wake(c.q.dirty) // its space is free now
+// leaveIfGone takes the file from the cursor if its segment is no longer part of the queue:
+// the file still takes space. Callers hold q.mu, close the file without it, and are Next or
+// know that Next is not running.
+func (c *Cursor) leaveIfGone() disk.File {
+	if c.segment == nil || !c.segment.gone {
+		return nil
 	}
+	wake(c.q.dirty) // its space is free now
+	return c.leave()
 }
 
-// leave closes the file that is being read. Callers hold q.mu.
-func (c *Cursor) leave() {
+// leave takes the file that is being read from the cursor. Callers hold q.mu, and close the
+// file without it: the last close of a removed file frees its blocks, which takes time.
+func (c *Cursor) leave() (file disk.File) {
 	if c.segment != nil {
-		c.file.Close()
 		c.segment.readers--
 	}
+	file = c.file
 	c.segment, c.file, c.payload = nil, nil, nil
+	return file
+}
+
+func closeFile(file disk.File) {
+	if file != nil {
+		file.Close()
+	}
 }

@@ -134,7 +134,7 @@ func (c *Cursor) enterSegment(last uint64) error {
 		return nil
 	}
 	if c.next < s.FirstSeq {
-		c.release(s)
+		c.q.release(s)
 		c.lose(s.FirstSeq)
 		return nil
 	}
@@ -144,7 +144,7 @@ func (c *Cursor) enterSegment(last uint64) error {
 		file, err = c.q.opts.FS.Open(c.q.path(s.String()))
 	}
 	if err != nil {
-		c.release(s)
+		c.q.release(s)
 		if errors.Is(err, fs.ErrNotExist) && c.passDropped() {
 			return nil
 		}
@@ -156,7 +156,7 @@ func (c *Cursor) enterSegment(last uint64) error {
 }
 
 // findSegment returns the first segment that ends behind the record next, nil when
-// there is none, or next was dropped. Its file is not used again until release.
+// there is none, or next was dropped. Its file counts as open until release.
 func (c *Cursor) findSegment() *liveSegment {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
@@ -172,20 +172,23 @@ func (c *Cursor) findSegment() *liveSegment {
 	return nil
 }
 
-func (c *Cursor) release(s *liveSegment) {
-	c.q.mu.Lock()
-	defer c.q.mu.Unlock()
+func (q *Queue) release(s *liveSegment) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	s.readers--
+	if s.gone {
+		wake(q.dirty) // its space is free now
+	}
 }
 
 func (c *Cursor) leaveSegment() {
 	c.q.mu.Lock()
-	defer c.q.mu.Unlock()
-	c.leave()
+	file := c.leave()
+	c.q.mu.Unlock()
+	closeFile(file)
 }
 
-// passDamage moves the reader to the next whole frame, or to end, and keeps a
-// copy of what lies between.
+// passDamage moves the reader to the next whole frame, or to end.
 func (c *Cursor) passDamage(end int64, last uint64, cause error) error {
 	if len(c.batch) > 0 {
 		return segment.ErrNoRoom // the search needs the buffer that the batch lies in
@@ -202,7 +205,7 @@ func (c *Cursor) passDamage(end int64, last uint64, cause error) error {
 		c.reader.MoveTo(from)
 		return err
 	}
-	c.q.quarantine.bytes(c.segment, c.file, from, to, cause)
+	c.q.meetDamage(c.segment, from, to, cause)
 	c.lose(min(resume, c.segment.until.Load()))
 	return nil
 }
@@ -213,9 +216,9 @@ func (c *Cursor) lose(seq uint64) {
 		return
 	}
 	r := segment.SeqRange{From: c.next, To: seq}
+	c.q.reportLost(r) // before an account can pass it: see tidyRound
 	c.q.mu.Lock()
 	c.holes = append(c.holes, r)
 	c.q.mu.Unlock()
 	c.next = seq
-	c.q.reportLost(r)
 }

@@ -8,8 +8,8 @@
 // Package segment is the format of a segment and its one reader: its Scan decides what is
 // a frame, what is damage and what is a torn tail. Package state is what the log adds up
 // to, as the files cursors and positions keep it; its Look is the one survey of the
-// directory. Package inspect is check, cat, repair and replay for a queue at rest. This
-// package is the live queue:
+// directory. Package inspect is check, cat and replay for a queue at rest. This package is
+// the live queue:
 //
 //	queue.go       options, Open, Close, Stats, and the fields by what guards them
 //	recover.go     Open takes in what the survey of the directory says
@@ -21,7 +21,7 @@
 //	pool.go        the next segment's file, prepared ahead
 //	space.go       MaxBytes, eviction, retention
 //	ground.go      a directory that is removed or replaced under the queue
-//	quarantine.go  copies of what cannot be read
+//	quarantine.go  what cannot be read is kept
 //
 // # Files
 //
@@ -30,26 +30,24 @@
 //	lock                                      flock; its text names the process that holds it
 //	00000000000000000001-0000000001.segment   frames from seq 1 on, epoch 1
 //	00000000000000065537-0000000002.segment   frames from seq 65537 on, epoch 2
-//	spare.3                                   a segment that every sink has passed, to be used again
 //	segment-4.new                             a segment that is not begun yet, or being begun
 //	cursors                                   where each sink is
 //	positions                                 checkpoint of what the frames add up to
 //	reserve                                   space that is given up on a full disk
-//	quarantine/                               bytes and files that cannot be read
+//	quarantine/                               files that cannot be read, and torn tails
 //
 // All numbers on disk are little-endian, all checksums CRC-32C.
 //
 // # Segment
 //
-// A segment is a file of fixed size: a header of one block and frames after it,
-// each at a multiple of 8 bytes, and behind the last frame whatever the file held
-// before. Frames are added and never change. The epoch is a number that no other
-// segment of the queue has or had; every frame repeats it, so that what an earlier
-// use of the same blocks left behind is never taken for a frame.
+// A segment is a file of fixed size: a header of one block and frames after it, each at a
+// multiple of 8 bytes, and behind the last frame zeros, or the rest of a commit that failed.
+// Frames are added and never change. No file is used for a second segment. The epoch is a
+// number that no other segment of the queue has, and every frame repeats it.
 //
 //	offset  size
 //	     0     8  "docketsg"
-//	     8     4  format version, 3; 1 and 2 are read too
+//	     8     4  format version, 3
 //	    12     4  checksum of bytes 0-11 and 16-79
 //	    16     8  epoch
 //	    24     8  seq of the first record
@@ -58,14 +56,14 @@
 //	    56     8  epoch of the segment before, 0 if there was none
 //	    64     8  offset up to which that one is durable
 //	    72     8  when the last record of that one was received, Unix nanoseconds
-//	    80    16  UUID of the incarnation; before version 3: none, it is that of the queue
+//	    80    16  UUID of the incarnation
 //	    96     4  checksum of it
 //	  4096        first frame
 //
 // The name repeats first seq and epoch. A segment has it only once its first
 // commit is synced. So a segment that is found has taken over from the one before,
 // which ends at the offset that its successor names: what stands beyond was left
-// behind by a commit that went on in the successor, or is older still.
+// behind by a commit that went on in the successor.
 //
 // Two segments may begin with one seq, when the earlier one has frames without
 // records alone.
@@ -78,20 +76,16 @@
 //
 // fdatasync is several times faster on blocks that have been written before: there is no
 // size and no extent to change, and so no journal to write. So the next segment's file is
-// made in the background, at its full size and filled with zeros, and segments that every
-// sink has passed become spares. Large commits gain nothing by the zeros: while they come,
-// the space is reserved, and the zeros follow later. A commit meets neither a full disk nor
-// the cost of a new file, unless it comes before the next file is ready. Where the file
-// system cannot reserve space, only what was filled with zeros is certain to be there: a
-// commit beyond it may meet the full disk, and is written again elsewhere.
+// made in the background, at its full size and filled with zeros. Large commits gain nothing
+// by the zeros: while they come, the space is reserved, and the zeros follow later. A commit
+// meets neither a full disk nor the cost of a new file, unless it comes before the next file
+// is ready. Where the file system cannot reserve space, only what was filled with zeros is
+// certain to be there: a commit beyond it may meet the full disk, and is written again
+// elsewhere.
 //
-// A segment is removed, or becomes a spare, when the cursors that have passed it and a
-// checkpoint that covers it are durable. A spare is written to only when its name as a spare
-// is durable: otherwise a crash could bring back the segment's name over new content. In
-// the same way a spare gets the name of a segment that is not begun yet, durably, before
-// the first write to it. So the epoch in the header of a spare is the highest of any frame
-// in it, and Open gives out only higher ones. A file with the other name may hold frames of
-// unknown epochs: Open removes it.
+// A segment is removed when the cursors that have passed it and a checkpoint that covers it
+// are durable. A reader that has the file open reads on; the space counts as used until it
+// closes the file. The prepared file is removed by Close, and by Open after a kill.
 //
 // # Frame
 //
@@ -101,7 +95,7 @@
 //
 //	offset  size
 //	     0     4  "DFM1"
-//	     4     1  format version, 2; 1 is read too
+//	     4     1  format version, 2
 //	     5     1  length of the source's name
 //	     6     1  length of the producer's id, 0 for none
 //	     7     1  number of tallies of refused lines
@@ -118,7 +112,7 @@
 //	    64     4  checksum of the header without this field
 //	    68     2  length of the header, a multiple of 8
 //	    70     1  number of tallies of lost records
-//	    71     1  length of the identity, 0 for none; 0 in version 1
+//	    71     1  length of the identity, 0 for none
 //	    72        source, producer, identity, tallies of refused lines (length of the name,
 //	              name, count of 4 bytes), tallies of lost records (the same, but
 //	              a count of 8 bytes), zeros up to the length of the header
@@ -152,7 +146,7 @@
 //
 //	offset  size
 //	     0     8  "docketcu"
-//	     8     4  format version, 4; 3 is read too
+//	     8     4  format version, 4
 //	    12     4  checksum of bytes 0-11 and 16 up to the length
 //	    16     8  generation
 //	    24    16  UUID of the queue
@@ -163,7 +157,7 @@
 //	              delivered, filtered, deadLettered, dropped, corrupt,
 //	              redriving, how many of dropped were for want of room,
 //	              the seq at which a replay ends, and when the last one was
-//	              asked for, Unix nanoseconds (not in version 3)
+//	              asked for, Unix nanoseconds
 //
 // # Incarnations
 //
@@ -204,16 +198,8 @@
 // How many producers are remembered of each source and identity, and of all, is bounded:
 // see producers. docket's own sources have no identity, no bound and no gaps.
 //
-// Producers in use are never forgotten, and the log does not say which those are. So while
-// the log is read, and for some minutes after, a thousand more are remembered. A producer
-// that is in use but silent while many others come gets a frame that decides nothing, as a
-// sign of life.
-//
-// Earlier dockets knew a producer by its name alone: frames of version 1, and positions of
-// version 1 in one object. Their positions stay for a day: a producer of that name that is
-// not known otherwise continues from there. No producer can change them. A frame is for
-// producers of its own source. A name that begins with its source and "/" is for that
-// source itself, any other for peers.
+// Producers in use are never forgotten while docket runs. The log does not say which those
+// are: after a kill the bounds hold for them too.
 //
 // Nothing is added to a segment behind its checkpoint. Bytes there are the tail that
 // Open has found and must still rewrite, or the rest of a failed commit: Open reads
@@ -247,23 +233,22 @@
 //
 // The disk is full, or has no more free than MinFreeBytes. The segment in use is filled,
 // and then nothing new is acknowledged. Sinks continue, and segments that they have passed
-// are reused. The checkpoint that this needs finds room in the reserve. The last segment
+// are removed. The checkpoint that this needs finds room in the reserve. The last segment
 // usually stays, to repeat what the positions file says; it is removed as well when it is
 // full and delivered, because it may be all there is.
 //
 // The queue has reached MaxBytes. Files are counted, not bytes: a record is taken when it
 // fits into the segment in use or another may be begun. Two segments are reserved for
 // frames that only count. DropOldest evicts the oldest segment: every cursor that has not
-// passed it skips it, and it is removed once they are durable. A file that a cursor still
-// reads is removed and not used again.
+// passed it skips it, and it is removed once they are durable.
 //
-// Damage cannot be copied. No sink waits for it: the segment is moved to quarantine/
-// instead of being removed, which needs no room.
-//
-// Bytes rot. A frame whose checksum does not hold and that is not at the end is damage. The
-// reader looks for the next whole frame of the segment, copies the bytes between to
-// quarantine/, and every sink that has yet to pass the seqs between counts them as corrupt.
-// What stands before and after is delivered.
+// Bytes rot. A frame whose checksum does not hold and that is not at the end is damage, and
+// so is a header of a segment. The reader looks for the next whole frame of the segment, and
+// every sink that has yet to pass the seqs between counts them as corrupt. What stands before
+// and after is delivered. When every sink has passed the segment, it moves to quarantine/ as a
+// whole instead of being removed, which needs no room. The checkpoint says which segments have
+// damage, and is durable before an account that has passed the damage. A torn tail is no
+// damage: it is cut, and what looks like frames is copied to quarantine/.
 //
 // A segment is missing. Its seqs are counted as corrupt.
 //
@@ -274,21 +259,18 @@
 // The positions file is lost. The whole log is read instead.
 //
 // The log has lost its end, because a disk lied about a sync, or somebody has put back an older
-// copy. What a cursor has passed was durable once, so the next record gets a seq beyond the
+// copy. The last segment counts as damaged if bytes stand behind its end. What a cursor has passed was durable once, so the next record gets a seq beyond the
 // furthest cursor. Seqs that no cursor had passed are given again, and their ids are not: see
 // Incarnations.
 //
 // A removed segment comes back after a crash. All cursors are beyond it, and it is removed
 // again.
 //
-// The process is killed while a spare is renamed. The spare has the one name or the other,
-// and its content is as old as its name says: nothing was written yet.
-//
 // # Versions
 //
-// Segments and spares, cursors and positions say which version they have, under a
-// checksum that holds for any version: of the first 80 bytes, of as many as the slot
-// says, of all behind the first line. A file whose checksum holds and whose version is
+// Segments, cursors and positions say which version they have, under a checksum that holds
+// for any version: of the first 80 bytes, of as many as the slot says, of all behind the first
+// line. A file whose checksum holds and whose version is
 // not known here is no damage: Open and OpenOffline fail with *fileversion.Error and
 // change nothing. Without the checksum no version is believed.
 //

@@ -141,7 +141,7 @@ func (s *session) goesOn() {
 // A queue whose operations fail, one after another, keeps no file open: on a real
 // file system, as the kernel counts.
 func TestErrorsLeaveNoFileOpen(t *testing.T) {
-	tr := traces["removal and reuse"]
+	tr := traces["removal"]
 	tr.opts.SegmentBytes = smallSegment
 	step := 1
 	if testing.Short() {

@@ -32,9 +32,8 @@ func begin(s *session) {
 	s.tidy()
 }
 
-// withSpares is a queue that has used segments again, and whose next file is one
-// that has held frames.
-func withSpares(s *session) {
+// used is a queue that has removed segments.
+func used(s *session) {
 	begin(s)
 	for range 12 {
 		s.send(1)
@@ -61,8 +60,8 @@ var traces = map[string]trace{
 			s.stop()
 		},
 	},
-	"segment switch with a recycled spare": {
-		setUp: withSpares,
+	"segment switch": {
+		setUp: used,
 		run: func(s *session) {
 			// Commits of several blocks begin segments, and each is torn in turn.
 			s.together(func() { s.send(1); s.send(2); s.send(1) })
@@ -71,21 +70,7 @@ var traces = map[string]trace{
 			s.together(func() { s.note(); s.send(1); s.send(1) })
 		},
 	},
-	"a spare that a commit does not wait for": {
-		whole: true,
-		setUp: func(s *session) {
-			withSpares(s)
-			f, err := s.q.pool.get(0) // so that the commit takes up the spare itself
-			must(s.t, err)
-			must(s.t, f.Close())
-			must(s.t, s.fs.Remove(s.q.path(f.name)))
-			if n := s.q.pool.ready.Load(); n == 0 {
-				s.fatalf("no spare is left")
-			}
-		},
-		run: func(s *session) { s.together(func() { s.send(1); s.send(1); s.send(1) }) },
-	},
-	"removal and reuse": {
+	"removal": {
 		setUp: func(s *session) {
 			begin(s)
 			for range 7 {
@@ -128,7 +113,7 @@ var traces = map[string]trace{
 		},
 	},
 	"failed commits and takeover": {
-		setUp: withSpares,
+		setUp: used,
 		run: func(s *session) {
 			s.fs.failNext("sync", 2)
 			s.together(func() { s.note(); s.send(1); s.send(2) })
@@ -177,7 +162,7 @@ var traces = map[string]trace{
 		},
 	},
 	"killed and opened again": {
-		setUp: withSpares,
+		setUp: used,
 		run: func(s *session) {
 			s.together(func() { s.send(1); s.note(); s.send(1) })
 			s.kill()
@@ -191,7 +176,7 @@ var traces = map[string]trace{
 		},
 	},
 	"stopped and opened again": {
-		setUp: withSpares,
+		setUp: used,
 		run: func(s *session) {
 			s.send(1)
 			s.stop()
@@ -207,7 +192,7 @@ var traces = map[string]trace{
 	},
 	"torn by a power cut and opened again": {
 		setUp: func(s *session) {
-			withSpares(s)
+			used(s)
 			// The last block of a commit is there, the first is not.
 			release := s.fs.hold()
 			s.send(1)

@@ -24,7 +24,6 @@ const (
 	maxTallies   = 32
 
 	cursorsVersion = 4
-	cursorsBefore  = 3
 	slotSize       = 64 << 10
 	slotHead       = 64
 

@@ -44,10 +44,10 @@ func ballast(t *testing.T, dir string) (name string) {
 	return f.Name()
 }
 
-// withoutSpares takes away what Open could use or remove on a full disk.
-func withoutSpares(t *testing.T, dir string) {
+// withoutPrepared takes away what Open could use or remove on a full disk.
+func withoutPrepared(t *testing.T, dir string) {
 	t.Helper()
-	for _, pattern := range []string{state.SparePrefix + "*", "*" + disk.NewSuffix} {
+	for _, pattern := range []string{"*" + disk.NewSuffix} {
 		names, err := filepath.Glob(filepath.Join(dir, pattern))
 		must(t, err)
 		for _, name := range names {
@@ -88,21 +88,6 @@ func TestDiskFullRecovers(t *testing.T) {
 	}
 }
 
-// Spares wait for segments, not for space: they go when a record that is larger
-// than one needs theirs.
-func TestSparesGiveTheirSpaceToALargeRecord(t *testing.T) {
-	opts := Options{Directory: filepath.Join(smallDisk(t, "12m"), "q")}
-	q := open(t, opts)
-	c := cursorOf(t, q, "a")
-	for range 60 {
-		store(t, q, chunk(strings.Repeat("x", 100_000)))
-	}
-	drain(t, q, c)
-	must(t, c.Ack(q.LastSeq()))
-	await.Until(t, "there are spares", func() bool { return q.pool.ready.Load() >= keepSpares })
-	store(t, q, chunk(strings.Repeat("x", 8<<20)))
-}
-
 func TestOpenOnAFullDisk(t *testing.T) {
 	tests := map[string]struct {
 		damage func(t *testing.T, dir string)
@@ -128,7 +113,7 @@ func TestOpenOnAFullDisk(t *testing.T) {
 			cursorOf(t, q, "a")
 			storeNumbered(t, q, 1, 6, 1)
 			killed(t, q)
-			withoutSpares(t, opts.Directory)
+			withoutPrepared(t, opts.Directory)
 			tt.damage(t, opts.Directory)
 			full := ballast(t, dir)
 
@@ -159,7 +144,7 @@ func TestTailOnANearlyFullDisk(t *testing.T) {
 		return err == nil && info.Size() < minSegmentBytes
 	})
 	killed(t, q)
-	withoutSpares(t, opts.Directory)
+	withoutPrepared(t, opts.Directory)
 	full := ballast(t, dir)
 	info, err := os.Stat(full)
 	must(t, err)

@@ -28,16 +28,19 @@ var ErrSegmentRemoved = errors.New("the file was removed: its acknowledged and u
 // directory is the one that was opened, and nobody else has it.
 func (q *Queue) checkGround() error {
 	err := q.lock.Check()
+	say := func() {}
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	was := q.lost
 	if q.lost = nil; err != nil {
 		q.lost = &LostError{Directory: q.opts.Directory, Err: err}
-		q.ail(q.lost)
+		say = q.setFailed(q.lost)
 	} else if _, isLost := errors.AsType[*LostError](q.failed); was != nil && isLost {
-		q.mend()
+		say = q.setWorks()
 	}
-	return q.lost
+	lost := q.lost
+	q.mu.Unlock()
+	say()
+	return lost
 }
 
 // checkActive fails when what was just synced is on no disk that a restart would find:

@@ -316,37 +316,6 @@ func asVersion2(t *testing.T, dir string) {
 	must(t, os.WriteFile(path, []byte(head[:len(head)-8]+fmt.Sprintf("%08x\n", crc32.Checksum([]byte(body), castagnoli))+body), 0o600))
 }
 
-// The records of a queue of segment version 2 keep the ids that they have.
-func TestIDsOfSegmentVersion2(t *testing.T) {
-	for _, how := range []string{"closed", "killed", "without a checkpoint"} {
-		t.Run(how, func(t *testing.T) {
-			opts := Options{Directory: t.TempDir()}
-			q := open(t, opts)
-			cursorOf(t, q, "a")
-			storeNumbered(t, q, 1, 3, 1)
-			id := q.ID()
-			if how == "killed" {
-				killed(t, q)
-			} else {
-				closeQueue(t, q)
-			}
-			asVersion2(t, opts.Directory)
-			if how == "without a checkpoint" {
-				must(t, os.Remove(filepath.Join(opts.Directory, state.PositionsFile)))
-			}
-			for range 2 {
-				q = open(t, opts)
-				storeNumbered(t, q, 4, 5, 1)
-				got := idsOf(t, q, cursorOf(t, q, "a"))
-				if want := []string{id + "-1", id + "-2", id + "-3"}; !slices.Equal(got[:3], want) || strings.HasPrefix(got[3], id) {
-					t.Errorf("got the ids %v, want %v and others", got, want)
-				}
-				closeQueue(t, q)
-			}
-		})
-	}
-}
-
 // A disk that takes no write at the start: the end of the log keeps its ids, and what is appended
 // meanwhile gets those of the new start.
 func TestTailThatIsWrittenLater(t *testing.T) {

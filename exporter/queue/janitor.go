@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/outage"
@@ -31,9 +30,8 @@ type janitor struct {
 	dir disk.Path // of the queue; set by Open
 	// checkpoint is the newest one not yet written; guarded by Queue.mu.
 	checkpoint *state.Checkpoint
-	// lostChanged says that damage was met which no checkpoint has yet; guarded
-	// by Queue.mu.
-	lostChanged bool
+	// damageMet says that damage was met which no checkpoint has yet; guarded by Queue.mu.
+	damageMet bool
 	// looks counts how often the janitor has looked at the accounts in order to write
 	// them; savedLook is the last of them whose accounts are durable. Both guarded by
 	// Queue.mu; saved is broadcast when savedLook has moved.
@@ -49,8 +47,7 @@ type janitor struct {
 	covered uint64            // the epoch up to which a durable checkpoint counts
 	doomed  []*liveSegment    // no longer part of the queue, to be removed
 	passed  []*liveSegment    // doomed once the cursors and a checkpoint are durable
-	spares  []string          // to be used again once their names are durable
-	held    []*liveSegment    // removed while a cursor still has the file open
+	held    []*liveSegment    // removed while a reader still has the file open
 	reserve bool              // the reserve file was written by this docket
 	err     error             // of the last round, nil when it did everything
 	said    outage.Log
@@ -145,17 +142,20 @@ func (q *Queue) tidy() {
 
 // tidyRound does all that it can: a step that fails does not keep the others,
 // which may be what makes room for it.
+//
+// An account may have passed damage. The checkpoint that knows of the damage comes first, or
+// a kill in between would leave a segment that is removed instead of moving to quarantine.
 func (q *Queue) tidyRound() error {
-	return errors.Join(q.writeCursors(), q.writeCheckpoint(), q.removeDone())
-}
-
-func (q *Queue) writeCursors() (err error) {
-	h := &q.janitor
 	q.mu.Lock()
 	accounts := q.accounts()
 	q.janitor.looks++
 	look := q.janitor.looks
 	q.mu.Unlock()
+	return errors.Join(q.writeCheckpoint(), q.writeCursors(accounts, look), q.removeDone())
+}
+
+func (q *Queue) writeCursors(accounts map[string]Account, look uint64) (err error) {
+	h := &q.janitor
 	if h.cursorsRemoved() {
 		q.opts.Log.Warn("the file cursors was removed: docket writes it again")
 		h.close()
@@ -186,19 +186,24 @@ func (q *Queue) writeCursors() (err error) {
 func (q *Queue) writeCheckpoint() error {
 	h := &q.janitor
 	q.mu.Lock()
-	next, lostChanged := h.checkpoint, h.lostChanged
-	if next == nil && lostChanged {
+	next, met := h.checkpoint, h.damageMet
+	if next == nil && met {
 		again := h.base
 		next = &again
 	}
 	if next != nil {
 		next.Lost = slices.Clone(q.state.Lost)
+		next.Damaged = damagedOf(slices.Concat(h.doomed, h.passed, *q.segments.Load()))
 	}
+	h.damageMet = false
 	q.mu.Unlock()
 	if next == nil {
 		return nil
 	}
 	if err := state.WriteCheckpoint(q.opts.FS, q.opts.Directory, *next); err != nil {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		h.damageMet = h.damageMet || met
 		return err
 	}
 	h.base, h.covered = *next, next.Epoch
@@ -207,8 +212,17 @@ func (q *Queue) writeCheckpoint() error {
 	if h.checkpoint == next {
 		h.checkpoint = nil
 	}
-	h.lostChanged = len(q.state.Lost) != len(next.Lost) // more was met during the write
 	return nil
+}
+
+// damagedOf are the epochs of those segments that must go to quarantine.
+func damagedOf(segments []*liveSegment) (epochs []uint64) {
+	for _, s := range segments {
+		if s.damaged.Load() {
+			epochs = append(epochs, s.Epoch)
+		}
+	}
+	return epochs
 }
 
 // removeDone lets go of the segments whose records, if they have any, every sink
@@ -220,7 +234,7 @@ func (q *Queue) removeDone() error {
 		h.doomed, h.passed = append(h.doomed, h.passed...), nil
 	}
 	defer q.countLeaving()
-	if len(h.doomed) == 0 && len(h.spares) == 0 {
+	if len(h.doomed) == 0 {
 		return nil
 	}
 	for len(h.doomed) > 0 {
@@ -232,8 +246,6 @@ func (q *Queue) removeDone() error {
 	if err := q.opts.FS.SyncDir(q.opts.Directory); err != nil {
 		return err
 	}
-	q.pool.add(h.spares)
-	h.spares = nil
 	wake(q.prepare)
 	return nil
 }
@@ -246,7 +258,7 @@ func (q *Queue) countLeaving() {
 	defer q.mu.Unlock()
 	h.held = slices.DeleteFunc(h.held, func(s *liveSegment) bool { return s.readers == 0 })
 	before := q.space.leaving
-	q.space.leaving = int64(len(h.spares)) * q.opts.SegmentBytes
+	q.space.leaving = 0
 	for _, s := range slices.Concat(h.doomed, h.held) {
 		q.space.leaving += s.size.Load()
 	}
@@ -288,45 +300,39 @@ func (q *Queue) unlistDone() (done []*liveSegment) {
 	for _, s := range done {
 		q.space.leaving += s.size.Load()
 	}
+	var left []disk.File
 	for _, c := range q.cursors {
 		if !c.reading {
-			c.leaveIfGone()
+			left = append(left, c.leaveIfGone())
 		}
 	}
 	q.mu.Unlock()
+	for _, file := range left {
+		closeFile(file)
+	}
 	if len(done) > 0 {
 		q.committed.Broadcast() // a cursor that waits there closes the file
 	}
 	return done
 }
 
-var errDamaged = errors.New("it has damage that could not be copied")
+var errDamaged = errors.New("it has bytes that cannot be read")
 
-// remove takes a segment out of the directory, or keeps its file for another. A
-// file that a cursor still reads is never used again: when its records were
-// dropped, the cursor may be in the midst of them.
+// remove takes a segment out of the directory. When a crash brings the name back, the segment is
+// found below every cursor and removed again.
 func (q *Queue) remove(s *liveSegment) error {
-	h := &q.janitor
-	if s.unreadable.Load() {
-		return q.quarantine.file(s.String(), errDamaged)
+	if s.damaged.Load() {
+		return q.quarantine.move(s.String(), errDamaged)
 	}
 	q.mu.Lock()
-	useAgain := !s.failed && s.readers == 0 && s.size.Load() == q.opts.SegmentBytes &&
-		q.space.available(0) >= q.pool.ready.Load()+int64(len(h.spares)) // its own room is still taken
 	if s.readers > 0 {
-		h.held = append(h.held, s)
+		q.janitor.held = append(q.janitor.held, s)
 	}
 	q.mu.Unlock()
-	if useAgain {
-		spare, ok, err := q.pool.keep(s.String(), len(h.spares))
-		if ok {
-			h.spares = append(h.spares, spare)
-		}
-		if ok || err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	if err := q.janitor.dir.Join(s.String()).Remove(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("segment %s: remove: %w", s, err)
 	}
-	return h.removeSegment(s.Name)
+	return nil
 }
 
 // trim gives back what segments that were closed early do not use. The rest of
@@ -358,15 +364,6 @@ func (q *Queue) trim() {
 		q.mu.Unlock()
 		q.room.Broadcast()
 	}
-}
-
-// removeSegment unlinks a segment. When a crash brings its name back, it is
-// found below every cursor and removed again.
-func (h *janitor) removeSegment(name segment.Name) error {
-	if err := h.dir.Join(name.String()).Remove(); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("segment %s: remove: %w", name, err)
-	}
-	return nil
 }
 
 // releaseReserve gives the reserved space to the file system, also what an earlier

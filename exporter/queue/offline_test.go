@@ -1,14 +1,16 @@
 package queue
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"hash/crc32"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -67,7 +69,9 @@ func readAll(t *testing.T, o *inspect.Queue, r segment.SeqRange) (got []string) 
 
 var everything = segment.SeqRange{From: 1, To: 1 << 62}
 
-func TestOfflineCheck(t *testing.T) {
+// Check finds the damage, changes nothing, and says what Open makes of it: what can be read is
+// delivered, what cannot is counted and kept, and nothing of it is news the next time.
+func TestDamageIsFoundDeliveredAroundAndKept(t *testing.T) {
 	t.Parallel()
 	for name, tt := range offlineDamage {
 		t.Run(name, func(t *testing.T) {
@@ -76,24 +80,109 @@ func TestOfflineCheck(t *testing.T) {
 			if tt.damage != nil {
 				tt.damage(t, opts.Directory, first, last)
 			}
-			before := snapshotDir(t, opts.Directory)
+			before := filesIn(t, opts.Directory)
 			o := offline(t, opts)
 			all := findings(t, o)
 			equal(t, "findings", summary(all), tt.want)
-			must(t, o.Close())
-			o, err := inspect.OpenToLook(opts.Directory, nil)
+			readable := readAll(t, o, everything)
+			checkProgress(t, o)
+			_, err := o.Contents(t.Context())
 			must(t, err)
-			equal(t, "findings of a look", summary(findings(t, o)), tt.want)
+			must(t, o.Close())
+			if !maps.Equal(filesIn(t, opts.Directory), before) {
+				t.Error("looking has changed files")
+			}
+			var lost uint64
+			unread := map[string]string{}
 			for _, f := range all {
-				if strings.ContainsAny(f.String(), "\n") || (f.Repair != "") != (f.Severity == inspect.Damage) {
-					t.Errorf("got %+v, want one line, and a repair for damage alone", f)
+				if f.Severity == inspect.Note {
+					continue
+				}
+				lost += f.Lost.Size()
+				if f.Offset < f.End {
+					unread[f.String()] = before[filepath.Join(opts.Directory, f.File)][f.Offset:f.End]
 				}
 			}
-			readAll(t, o, everything)
-			checkProgress(t, o)
-			_, err = o.Contents(t.Context())
+
+			q := open(t, opts)
+			c := cursorOf(t, q, "new")
+			next := int(q.LastSeq()) + 1
+			storeNumbered(t, q, next, next, 1)
+			readable = append(readable, numbered(next, next)...)
+			equal(t, "delivered", drain(t, q, c), readable)
+			for _, known := range q.Stats().Parked { // which miss what stood before the first kept segment
+				drain(t, q, cursorOf(t, q, known))
+			}
+			if got := q.Stats().Corrupt; got != lost {
+				t.Errorf("corrupt: got %d, want %d", got, lost)
+			}
+			must(t, c.Ack(q.LastSeq()))
+			if a := c.Account(); a.Delivered != uint64(len(readable)) || a.Next != q.LastSeq()+1 {
+				t.Errorf("account: got %+v, want %d delivered and nothing pending", a, len(readable))
+			}
+			closeQueue(t, q)
+			for _, f := range findings(t, offline(t, opts)) {
+				if f.Severity == inspect.Damage {
+					t.Errorf("damage that was met is news: %s", f)
+				}
+			}
+			kept := strings.Join(slices.Collect(maps.Values(filesIn(t, opts.Directory))), "")
+			for what, b := range unread {
+				if !strings.Contains(kept, b) {
+					t.Errorf("%s: the bytes are gone", what)
+				}
+			}
+		})
+	}
+}
+
+// A segment with damage moves to quarantine as a whole once every sink has passed it: also if
+// docket was closed or killed meanwhile, and if no record was lost.
+func TestDamagedSegmentMovesToQuarantine(t *testing.T) {
+	for name, tt := range map[string]struct {
+		damage func(t *testing.T, path string)
+		end    func(*testing.T, *Queue) // nil: docket goes on
+		lost   uint64
+	}{
+		"a record":                  {damage: func(t *testing.T, path string) { flip(t, path, offsets(t, path)[2]-4) }, lost: 1},
+		"a record, then a restart":  {damage: func(t *testing.T, path string) { flip(t, path, offsets(t, path)[2]-4) }, end: closeQueue, lost: 1},
+		"a refusal, then a restart": {damage: func(t *testing.T, path string) { flip(t, path, offsets(t, path)[1]-4) }, end: closeQueue},
+		"the header, then a kill":   {damage: func(t *testing.T, path string) { flip(t, path, 20) }, end: killed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := Options{Directory: t.TempDir(), SegmentBytes: 8 << 10}
+			q := open(t, opts)
+			cursorOf(t, q, "slow")
+			store(t, q, &Chunk{Source: "test", Received: time.Now(), Refused: []Tally{{Name: "InvalidJSON", Count: 1}}})
+			storeNumbered(t, q, 1, 3, 1)
+			store(t, q, chunk(strings.Repeat("x", 5000))) // begins the next segment
+			closeQueue(t, q)
+			path := segmentFiles(t, opts.Directory)[0]
+			tt.damage(t, path)
+			want, err := os.ReadFile(path)
 			must(t, err)
-			equal(t, "files after looking", snapshotDir(t, opts.Directory), before)
+
+			q = open(t, opts)
+			c := cursorOf(t, q, "a")
+			drain(t, q, c)
+			must(t, c.Ack(4))
+			must(t, c.Save(t.Context()))
+			if tt.end != nil {
+				tt.end(t, q)
+				q = open(t, opts)
+			}
+			q.Forget("slow")
+			await.Until(t, "the segment is gone", func() bool { _, err := os.Stat(path); return errors.Is(err, os.ErrNotExist) })
+			kept := files(t, opts.Directory, filepath.Join(state.QuarantineDir, filepath.Base(path)+".*"))
+			if len(kept) != 1 {
+				t.Fatalf("quarantine: got %q, want the segment", kept)
+			}
+			if got, err := os.ReadFile(kept[0]); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("the segment in quarantine has changed (%v)", err)
+			}
+			if got := q.Stats(); got.Corrupt != tt.lost || got.Cursors["a"].Corrupt != tt.lost {
+				t.Errorf("corrupt: got %d, of the sink %d, want %d", got.Corrupt, got.Cursors["a"].Corrupt, tt.lost)
+			}
 		})
 	}
 }
@@ -118,21 +207,6 @@ func checkProgress(t *testing.T, o *inspect.Queue) {
 	if done, total := o.Progress(); done != total || records > 0 && total == 0 {
 		t.Errorf("at the end: got %d of %d bytes read", done, total)
 	}
-}
-
-// snapshotDir returns the names and sums of all files, but for the text of the
-// lock file, which is that of who holds it.
-func snapshotDir(t *testing.T, dir string) (files []string) {
-	t.Helper()
-	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || d.Name() == state.LockFile {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		files = append(files, fmt.Sprintf("%s %d %x", path, len(b), crc32.Checksum(b, castagnoli)))
-		return err
-	}))
-	return files
 }
 
 // The offsets are those of the first byte that is no frame and the one at which
@@ -210,7 +284,7 @@ func TestCheckOfUnreadableFiles(t *testing.T) {
 		must(t, err)
 		all := findings(t, o)
 		if !slices.ContainsFunc(all, func(f inspect.Finding) bool {
-			return f.Severity == inspect.Damage && f.Kind == inspect.UnreadableFile && f.File == name && f.Repair == ""
+			return f.Severity == inspect.Damage && f.Kind == inspect.UnreadableFile && f.File == name
 		}) || len(all) > 2 {
 			t.Errorf("%s: got %v, want that it cannot be read", name, all)
 		}
@@ -264,10 +338,9 @@ func TestNoExporterStartsWhileSomebodyLooks(t *testing.T) {
 
 func TestContents(t *testing.T) {
 	opts, first, last := stored(t, true)
-	put(t, last.path, last.at[4], staleFrames(3, 99))
 	c, err := offline(t, opts).Contents(t.Context())
 	must(t, err)
-	if c.FirstSeq != 1 || c.LastSeq != 8 || len(c.Segments) != 2 || c.Cursors["a"].Next != 3 || c.Cursors["b"].Next != 9 {
+	if c.FirstSeq != 1 || c.LastSeq != 8 || len(c.Segments) != 2 || c.Sinks["a"].Next != 3 || c.Sinks["b"].Next != 9 {
 		t.Fatalf("got %+v, want records 1 to 8 in two segments, sinks at 3 and 9", c)
 	}
 	for i, want := range []struct {
@@ -275,12 +348,12 @@ func TestContents(t *testing.T) {
 		bytes       int64
 	}{{1, 4, first.at[4]}, {5, 8, last.at[4]}} {
 		s := c.Segments[i]
-		if s.FirstSeq != want.first || s.LastSeq != want.last || s.Bytes != want.bytes || s.Err != nil || s.Oldest.IsZero() || s.Newest.Before(s.Oldest) {
+		if s.FirstSeq != want.first || s.LastSeq != want.last || s.Bytes != want.bytes || s.Error != "" || s.Oldest.IsZero() || s.Newest.Before(s.Oldest) {
 			t.Errorf("segment %d: got %+v, want records %d to %d in %d bytes", i, s, want.first, want.last, want.bytes)
 		}
 	}
-	if c.Checkpoint == nil || c.Checkpoint.Sources["test"].Stored+1 != c.Checkpoint.NextSeq {
-		t.Errorf("positions: got %+v, want as many records of the source as it covers", c.Checkpoint)
+	if c.Positions == nil || c.Positions.Sources["test"].Stored != c.Positions.LastSeq {
+		t.Errorf("positions: got %+v, want as many records of the source as it covers", c.Positions)
 	}
 }
 
@@ -296,20 +369,8 @@ func TestContentsOfLongFrames(t *testing.T) {
 	closeQueue(t, q)
 	c, err := offline(t, opts).Contents(t.Context())
 	must(t, err)
-	if len(c.Segments) != 2 || c.Segments[0].LastSeq != 4 || c.Segments[0].Records() != 4 {
+	if len(c.Segments) != 2 || c.Segments[0].LastSeq != 4 || c.Segments[0].Records != 4 {
 		t.Errorf("got %+v, want records 1 to 4 in the first of two segments", c.Segments)
-	}
-}
-
-// What may be of a lost end is kept, although it does not look like a frame any
-// more, and what an earlier use of the segment left behind it is not.
-func TestCheckOfALostEndThatIsNoFrame(t *testing.T) {
-	opts, _, last := stored(t, true)
-	flip(t, last.path, last.at[3])
-	put(t, last.path, last.at[4], staleFrames(3, 99))
-	all := findings(t, offline(t, opts))
-	if len(all) != 1 || all[0].Kind != "LostEnd" || all[0].Offset != last.at[3] || all[0].End != last.at[4] {
-		t.Errorf("got %+v, want a lost end from %d to %d", all, last.at[3], last.at[4])
 	}
 }
 

@@ -24,7 +24,6 @@ func TestPlantedLinksAreNotFollowed(t *testing.T) {
 		state.PositionsFile + ".new": {false},
 		segment.Name{FirstSeq: 1, Epoch: 1}.String():   {true},
 		segment.Name{FirstSeq: 900, Epoch: 1}.String(): {true},
-		state.SparePrefix + "7":                        {false},
 		state.QuarantineDir:                            {false},
 	}
 	for name, tt := range tests {

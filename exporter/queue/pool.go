@@ -17,10 +17,6 @@ import (
 )
 
 const (
-	// keepSpares is how many segments wait to be used again. Sinks let go of
-	// several at once, because the janitor rests between its rounds; a writer
-	// at the speed of the disk takes them up one by one (measured).
-	keepSpares = 3
 	// prewriteBytes is how much of a new file is written and synced at once. The
 	// committer waits for no more than that.
 	prewriteBytes = 1 << 20
@@ -46,11 +42,7 @@ type segmentPool struct {
 
 	mu     sync.Mutex
 	next   *newFile // nil while none is ready
-	spares []string // whose names are durable
 	number int      // of the last name given
-	short  bool     // a commit larger than a segment finds no space
-	// ready counts next and spares, for callers that must not wait for mu.
-	ready atomic.Int64
 }
 
 // newFile is the file of a segment that is not begun yet.
@@ -66,38 +58,19 @@ type newFile struct {
 // nothing.
 func (s *segmentPool) get(need int64) (*newFile, error) {
 	s.mu.Lock()
-	defer s.unlock()
+	defer s.mu.Unlock()
 	if err := s.makeReady(); err != nil {
 		return nil, err
 	}
-	if err := s.enlarge(s.next, need); err != nil {
-		return nil, err
-	}
 	f := s.next
+	if need > f.size {
+		if err := s.reserve(f, need); err != nil {
+			return nil, err
+		}
+		f.size = need
+	}
 	s.next = nil
 	return f, nil
-}
-
-// enlarge makes f large enough for a commit that does not fit into a segment. On a
-// full disk the spares give up their space for it.
-func (s *segmentPool) enlarge(f *newFile, need int64) error {
-	s.short = need > f.size
-	if !s.short {
-		return nil
-	}
-	err := s.reserve(f, need)
-	if isFullDisk(err) && len(s.spares) > 0 {
-		for _, spare := range s.spares {
-			_ = s.fsys.Remove(s.path(spare)) // one that stays is found by the next Open
-		}
-		s.spares = nil
-		err = s.reserve(f, need)
-	}
-	if err != nil {
-		return err
-	}
-	f.size, s.short = need, false
-	return nil
 }
 
 // reserve makes f size bytes long, if the file system has as much to give.
@@ -110,11 +83,11 @@ func (s *segmentPool) reserve(f *newFile, size int64) error {
 
 // prepare sees to it that there is a file that comes next, and goes on writing its
 // blocks unless resting is set; done says that nothing is left to do. Without canGrow
-// only a spare becomes one.
+// no file is made.
 func (s *segmentPool) prepare(canGrow, resting bool) (done bool, err error) {
 	s.mu.Lock()
-	defer s.unlock()
-	if s.next == nil && len(s.spares) == 0 && !canGrow {
+	defer s.mu.Unlock()
+	if s.next == nil && !canGrow {
 		return true, nil
 	}
 	if err := s.makeReady(); err != nil {
@@ -142,35 +115,10 @@ var zeros = make([]byte, prewriteBytes)
 
 // makeReady sees to it that there is a next file. Callers hold mu.
 func (s *segmentPool) makeReady() (err error) {
-	switch {
-	case s.next != nil:
-	case len(s.spares) > 0:
-		s.next, err = s.reuse(s.spares[0])
-		s.spares = s.spares[1:] // one that failed is left to the next Open
-	default:
+	if s.next == nil {
 		s.next, err = s.create()
 	}
 	return err
-}
-
-// reuse makes a spare the next file. Its new name must be durable before the
-// first write: a file with the name of a spare holds no frame of a segment that
-// nobody else knows, so that no epoch is ever given out twice.
-func (s *segmentPool) reuse(spare string) (*newFile, error) {
-	name := s.newName()
-	if err := s.fsys.Rename(s.path(spare), s.path(name)); err != nil {
-		return nil, fmt.Errorf("%s: reuse: %w", spare, err)
-	}
-	f, err := s.fsys.Open(s.path(name))
-	if err == nil {
-		if err = s.fsys.SyncDir(s.dir); err != nil {
-			f.Close()
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: reuse: %w", spare, err), s.fsys.Remove(s.path(name)))
-	}
-	return &newFile{File: f, name: name, written: s.size, size: s.size}, nil
 }
 
 // create makes a file of full size. Where the file system cannot promise that,
@@ -218,48 +166,7 @@ func (s *segmentPool) newName() string {
 	return state.BeginPrefix + strconv.Itoa(s.number) + disk.NewSuffix
 }
 
-// keep gives a segment that is done with the name of a spare, and returns that:
-// add it once the name is durable. ok is false when there are enough, or their
-// space is needed otherwise.
-func (s *segmentPool) keep(seg string, waiting int) (spare string, ok bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.short || len(s.spares)+waiting >= keepSpares {
-		return "", false, nil
-	}
-	s.number++
-	spare = state.SparePrefix + strconv.Itoa(s.number)
-	if err := s.fsys.Rename(s.path(seg), s.path(spare)); err != nil {
-		return "", false, fmt.Errorf("segment %s: keep as a spare: %w", seg, err)
-	}
-	return spare, true, nil
-}
-
-// add takes in spares whose names are durable.
-func (s *segmentPool) add(spares []string) {
-	s.mu.Lock()
-	defer s.unlock()
-	s.spares = append(s.spares, spares...)
-}
-
-// found takes in what Open has found: the spares, and the highest number in use.
-func (s *segmentPool) found(spares []string, number int) {
-	s.mu.Lock()
-	defer s.unlock()
-	s.spares, s.number = spares, number
-}
-
-func (s *segmentPool) unlock() {
-	ready := len(s.spares)
-	if s.next != nil {
-		ready++
-	}
-	s.ready.Store(int64(ready))
-	s.mu.Unlock()
-}
-
-// close gives the next file, to which no frame was written, the name of a spare
-// for the process after this one.
+// close removes the next file, to which no frame was written.
 func (s *segmentPool) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,11 +174,7 @@ func (s *segmentPool) close() {
 		return
 	}
 	s.next.Close()
-	s.number++
-	// The file is of no use under its present name, so there is nothing to lose.
-	if s.fsys.Rename(s.path(s.next.name), s.path(state.SparePrefix+strconv.Itoa(s.number))) == nil {
-		_ = s.fsys.SyncDir(s.dir)
-	}
+	_ = s.fsys.Remove(s.path(s.next.name)) // one that stays is removed by the next Open
 	s.next = nil
 }
 

@@ -1,17 +1,13 @@
 package queue
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
@@ -190,40 +186,6 @@ func TestTheEndOfTheLogOutlivesARest(t *testing.T) {
 	})
 }
 
-// A name in use is remembered after a kill too, although the log does not say that it was
-// in use, and although many others came since its last line: one commit of them, or many.
-func TestNamesInUseOutliveAKill(t *testing.T) {
-	for name, others := range map[string]int{"some": 30, "many": 5 * 1024} {
-		t.Run(name, func(t *testing.T) {
-			opts := Options{Directory: t.TempDir(), Producers: 10}
-			q := open(t, opts)
-			quiet := Producer{Source: "unix", Identity: "uid:1", Name: "quiet"}
-			q.Hold(quiet)
-			store(t, q, said(quiet, 1, 50))
-			store(t, q, said(quiet, 60, 70))
-			for n := range others {
-				c := said(Producer{Source: "unix", Identity: "uid:1", Name: fmt.Sprint("n", n)}, 1, 1)
-				if n%100 == 99 {
-					store(t, q, c)
-				} else {
-					must(t, q.Append(t.Context(), c, nil))
-				}
-			}
-			store(t, q, said(Producer{Source: "unix", Identity: "uid:1", Name: "last"}, 1, 1))
-			for _, when := range []string{"at once", "after a kill", "after another"} {
-				expectNumbers(t, q, when, quiet, 70, state.Gap{From: 51, To: 59})
-				q.mu.Lock()
-				if got := q.state.Producers.Peers; got > opts.Producers+1024 {
-					t.Errorf("%s: got %d names, want at most %d", when, got, opts.Producers+1024)
-				}
-				q.mu.Unlock()
-				killed(t, q)
-				q = open(t, opts)
-			}
-		})
-	}
-}
-
 // Idle time in which docket did not run is left out once, however often it starts.
 func TestTimeStandsStillOnce(t *testing.T) {
 	opts := Options{Directory: t.TempDir()}
@@ -238,21 +200,6 @@ func TestTimeStandsStillOnce(t *testing.T) {
 	at := q.state.Checkpoint(time.Now()).Producers[0]
 	if ahead := time.Until(time.Unix(0, at.Seen)); ahead > time.Minute {
 		t.Errorf("last heard of %v from now", ahead)
-	}
-}
-
-// The first position of an earlier docket whose source is not known is warned of.
-func TestEarlierPositionIsWarnedOf(t *testing.T) {
-	var logged bytes.Buffer
-	opts := Options{Directory: t.TempDir(), Log: slog.New(slog.NewTextHandler(&logged, nil))}
-	q := open(t, opts)
-	q.state.Add(&segment.Frame{Legacy: true, Producer: []byte("p"), Position: 5, Received: time.Now().UnixNano()}, 0)
-	for _, identity := range []string{"uid:1", "uid:2"} {
-		expectNumbers(t, q, identity, Producer{Source: "unix", Identity: identity, Name: "p"}, 5)
-	}
-	closeQueue(t, q)
-	if got := strings.Count(logged.String(), "without a source"); got != 1 {
-		t.Errorf("got %d warnings, want 1: %s", got, &logged)
 	}
 }
 

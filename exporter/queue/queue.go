@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -27,7 +26,7 @@ import (
 type Options struct {
 	// Directory holds everything. It is made when missing.
 	Directory string
-	// MaxBytes bounds the files of segments and spares; 0 means no bound. A record
+	// MaxBytes bounds the files of segments; 0 means no bound. A record
 	// that is larger than a segment can exceed it, and so can a segment that
 	// replaces one that failed or was cut by a crash.
 	MaxBytes int64
@@ -115,7 +114,7 @@ type Queue struct {
 	turn      sync.Mutex
 	committer committer // guarded by turn
 
-	pool       *segmentPool // has a lock of its own, as has
+	pool       *segmentPool // has a lock of its own
 	quarantine quarantine
 	janitor    janitor
 	done       sync.WaitGroup
@@ -152,8 +151,6 @@ type books struct {
 	// sink without an account may have had one.
 	accountsLost bool
 	closed       bool
-	// warned says that a position of an earlier docket was used.
-	warned bool
 }
 
 // tokens wake the loops and those who wait for them. A channel of one holds a token
@@ -174,7 +171,7 @@ type Stats struct {
 	ID       string
 	FirstSeq uint64 // first kept record; LastSeq+1 when there is none
 	LastSeq  uint64
-	Bytes    int64 // of the segments; spares do not count
+	Bytes    int64 // of the segments
 	Full     bool  // records wait or are refused, because MaxBytes is reached
 	Free     int64 // bytes of records until it is full; retained segments count as free
 	// LastDrop is when DropOldest last gave up records; zero when it never did.
@@ -209,7 +206,7 @@ func Open(opts Options) (*Queue, error) {
 	dir := disk.On(opts.FS, opts.Directory)
 	q := &Queue{
 		opts:       opts,
-		quarantine: quarantine{fs: opts.FS, dir: dir, log: opts.Log},
+		quarantine: quarantine{dir: dir, log: opts.Log},
 		janitor:    janitor{dir: dir},
 		books:      books{pending: &commit{}, spare: &commit{}, cursors: map[string]*Cursor{}},
 		tokens: tokens{
@@ -312,24 +309,6 @@ func (q *Queue) Close(ctx context.Context) error {
 	return errors.Join(q.janitor.err, q.lock.Close())
 }
 
-// Reopen opens the queue of opts and closes it again, which repairs what a crash has
-// left. All records stay. spareBytes is the size of its spares, 0 when it has none: files
-// of another size would be removed.
-func Reopen(ctx context.Context, opts Options, spareBytes int64) error {
-	opts.Retain = Retain{MaxBytes: math.MaxInt64}
-	if opts.SegmentBytes == 0 && opts.MaxBytes == 0 {
-		opts.SegmentBytes = spareBytes
-	}
-	q, err := Open(opts)
-	if err != nil {
-		return err
-	}
-	if err := q.Close(ctx); err != nil {
-		return fmt.Errorf("queue %s: repair: %w", opts.Directory, err)
-	}
-	return nil
-}
-
 // ID is the UUID of the queue, made once. Copies of the queue have the same.
 func (q *Queue) ID() string { return q.id.String() }
 
@@ -355,11 +334,6 @@ func (q *Queue) Position(ctx context.Context, p Producer) (n state.Numbers, know
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n, known = q.state.Producers.Find(p)
-	if !q.warned && q.state.Producers.IsUnattributed(p) {
-		q.warned = true
-		q.opts.Log.Warn("producer continues from a position that an earlier docket stored without a source: another producer of this name may have moved the position",
-			"source", p.Source, "identity", p.Identity, "producer", p.Name, "position", n.Highest, "more", "others are not logged")
-	}
 	return n, known, nil
 }
 

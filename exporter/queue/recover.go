@@ -47,7 +47,7 @@ func (q *Queue) recover() error {
 	q.janitor.cursors = found.Cursors
 	r := &recovery{q: q, Survey: found}
 	for _, step := range []func() error{
-		r.checkReadable, r.setAside, r.adopt, r.takeSpares, r.findEnds, r.foldLog, r.findUncopied,
+		r.checkReadable, r.setAside, r.adopt, r.removeBegun, r.findEnds, r.foldLog,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -131,13 +131,13 @@ func (r *recovery) checkReadable() error {
 func (r *recovery) setAside() error {
 	var errs []error
 	if r.CursorsErr != nil && !errors.Is(r.CursorsErr, fs.ErrNotExist) {
-		errs = append(errs, r.q.quarantine.file(state.CursorsFile, r.CursorsErr))
+		errs = append(errs, r.q.quarantine.move(state.CursorsFile, r.CursorsErr))
 	}
 	if r.CheckpointErr != nil {
-		errs = append(errs, r.q.quarantine.file(state.PositionsFile, r.CheckpointErr))
+		errs = append(errs, r.q.quarantine.move(state.PositionsFile, r.CheckpointErr))
 	}
 	for _, s := range r.Foreign {
-		errs = append(errs, r.q.quarantine.file(s.String(), fmt.Errorf("%w %s", state.ErrOtherQueue, s.Header.Queue)))
+		errs = append(errs, r.q.quarantine.move(s.String(), fmt.Errorf("%w %s", state.ErrOtherQueue, s.Header.Queue)))
 	}
 	return errors.Join(errs...)
 }
@@ -163,28 +163,16 @@ func (r *recovery) adopt() error {
 	return nil
 }
 
-// takeSpares takes in the spares, whose epochs must not be given out again.
-// Files that were being begun may hold frames of unknown epochs: they are removed, as is
-// a spare that does not say what it was.
-func (r *recovery) takeSpares() error {
-	q := r.q
-	var kept []string
-	begun := r.Begun
-	for _, spare := range r.Spares {
-		if spare.Err != nil || spare.Size != q.opts.SegmentBytes {
-			begun = append(begun, spare.Name)
-			continue
-		}
-		q.committer.epoch = max(q.committer.epoch, spare.Epoch)
-		kept = append(kept, spare.Name)
-	}
-	for _, name := range begun {
+// removeBegun removes the files of segments that were being begun: what they hold is nowhere
+// acknowledged.
+func (r *recovery) removeBegun() error {
+	for _, name := range r.Begun {
 		// Where it stays it holds space and is found again.
-		if err := q.opts.FS.Remove(q.path(name)); err != nil {
-			q.opts.Log.Debug("unfinished file stays", "file", name, "error", err)
+		if err := r.q.opts.FS.Remove(r.q.path(name)); err != nil {
+			r.q.opts.Log.Debug("unfinished file stays", "file", name, "error", err)
 		}
 	}
-	q.pool.found(kept, r.Number)
+	r.q.pool.number = r.Number
 	return nil
 }
 
@@ -199,6 +187,7 @@ func (r *recovery) findEnds() error {
 		s.live = newSegment(s.Name, s.End, s.Size)
 		s.live.until.Store(s.Until)
 		s.live.newest.Store(s.Newest)
+		s.live.damaged.Store(s.HeaderErr != nil || slices.Contains(r.Checkpoint.Damaged, s.Epoch))
 	}
 	return nil
 }

@@ -3,9 +3,6 @@ package queue
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -59,6 +56,8 @@ func (r *recovery) foldLog() error {
 	return nil
 }
 
+var errLostEnd = errors.New("the log ends before records that were durable")
+
 // foldSegment adds the frames of s to the state, unless the checkpoint has them, and
 // returns the seq after its last durable record. next is that of the segment before.
 //
@@ -95,11 +94,14 @@ func (r *recovery) foldSegment(s *foundSegment, next uint64) (uint64, error) {
 				live.newest.Store(max(live.newest.Load(), it.Frame.Received))
 			}
 		case segment.IsHole:
-			if it.To > it.From && !it.AtEnd { // at the end a cursor keeps the copy
-				q.quarantine.bytes(live, file, it.From, it.To, it.Cause)
+			if it.To > it.From {
+				q.meetDamage(live, it.From, it.To, it.Cause)
 			}
 			q.reportLost(it.Lost)
 		case segment.IsGap:
+			if it.AtEnd && live.end.Load() < s.Size { // the rest may be what is left of the end
+				q.meetDamage(live, live.end.Load(), s.Size, errLostEnd)
+			}
 			q.reportLost(it.Lost)
 		case segment.IsTail:
 			q.pending.buf = it.Bytes
@@ -150,7 +152,7 @@ func (r *recovery) cutTail(s *liveSegment, file disk.File, it *segment.Item) {
 	q := r.q
 	q.tornTails++
 	q.opts.Log.Info("torn tail cut: a crash interrupted a write that was not acknowledged", "segment", s.String(), "from", it.From, "to", it.To)
-	if _, err := q.quarantine.copy(s.Name, file, it.From, it.To); err != nil {
+	if err := q.quarantine.copyTail(s.Name, file, it.From, it.To); err != nil {
 		q.opts.Log.Warn("torn tail stays in the file: it could not be copied to quarantine", "segment", s.String(), "error", err)
 		return
 	}
@@ -174,27 +176,6 @@ func (r *recovery) oldestCursor() (oldest uint64) {
 		}
 	}
 	return oldest
-}
-
-// findUncopied marks the segments that have lost records of which quarantine has
-// no copy: a process before could not make one, and the segment must go there.
-func (r *recovery) findUncopied() error {
-	q := r.q
-	if len(q.state.Lost) == 0 {
-		return nil
-	}
-	copies, err := q.opts.FS.List(q.path(state.QuarantineDir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("list %s: %w", state.QuarantineDir, err)
-	}
-	for _, s := range r.segments {
-		lost := slices.ContainsFunc(q.state.Lost, func(l segment.SeqRange) bool {
-			return l.From < s.Until && l.To > s.FirstSeq
-		})
-		copied := slices.ContainsFunc(copies, func(name string) bool { return strings.HasPrefix(name, s.String()+".") })
-		s.live.unreadable.Store(s.live.unreadable.Load() || lost && !copied)
-	}
-	return nil
 }
 
 // isCounted reports whether the checkpoint holds what s adds up to until off.

@@ -11,8 +11,8 @@ import (
 )
 
 // liveSegment is one file of frames. Everything below end is durable and never
-// changes again. It holds no open file: the committer and every cursor have
-// their own, so that a segment can be removed while a cursor is still reading.
+// changes again. It holds no open file: the committer and every reader have
+// their own, so that a segment can be removed while it is still read.
 type liveSegment struct {
 	segment.Name
 
@@ -28,20 +28,18 @@ type liveSegment struct {
 	// newest is when the last record was received, or a little later; Unix
 	// nanoseconds, 0: unknown.
 	newest atomic.Int64
-	// unreadable is set when damage in the segment could not be copied to
-	// quarantine: the segment goes there as a whole instead of being removed.
-	unreadable atomic.Bool
+	// damaged says that something in the segment cannot be read: it moves to quarantine
+	// instead of being removed.
+	damaged atomic.Bool
 
 	// The rest is guarded by Queue.mu.
 
 	// sealed says that nothing is added any more, and that a checkpoint which
 	// covers the segment is under way.
 	sealed bool
-	// failed says that a write or a sync did: the file is not used again.
-	failed bool
 	// gone says that the segment is no longer part of the queue.
 	gone bool
-	// readers is the number of cursors that have the file open.
+	// readers is how many have the file open.
 	readers int
 	// trimmed says that the file was cut to what the segment uses.
 	trimmed bool

@@ -111,7 +111,7 @@ func (s *space) available(going int64) int64 {
 func (q *Queue) canGrow() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.space.available(0) > q.pool.ready.Load()
+	return q.space.available(0) > 0
 }
 
 // setSegments makes segments those of the queue. Callers hold mu, or are Open.
@@ -196,18 +196,24 @@ func (q *Queue) needsRoom() bool {
 // each attempt to write.
 func (q *Queue) evict() bool {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	if !q.needsRoom() || q.failed != nil && q.space.evicted {
+		q.mu.Unlock()
 		return false
 	}
 	s := q.evictable()
 	if s == nil {
 		q.closeForRoom()
+		q.mu.Unlock()
 		return false
 	}
 	q.space.evicted = true
 	s.released = true
-	q.drop(s)
+	isNews := q.drop(s)
+	q.mu.Unlock()
+	if isNews {
+		q.opts.Log.Warn("queue is full: the oldest records are dropped for new ones, although sinks have not delivered them",
+			"firstSeq", s.FirstSeq, "lastSeq", q.untilOf(s)-1)
+	}
 	return true
 }
 
@@ -242,16 +248,14 @@ func (q *Queue) evictable() *liveSegment {
 	return nil
 }
 
-// drop passes what sinks still wait for in s, if anything. Callers hold mu.
-func (q *Queue) drop(s *liveSegment) {
+// drop passes what sinks still wait for in s, if anything. isNews says that no drop came
+// shortly before. Callers hold mu.
+func (q *Queue) drop(s *liveSegment) (isNews bool) {
 	until := q.untilOf(s)
 	if q.isDone(s, q.accounts()) {
-		return
+		return false
 	}
-	if q.space.lastDrop.IsZero() || time.Since(q.space.lastDrop) > dropEpisode {
-		q.opts.Log.Warn("queue is full: the oldest records are dropped for new ones, although sinks have not delivered them",
-			"firstSeq", s.FirstSeq, "lastSeq", until-1)
-	}
+	isNews = q.space.lastDrop.IsZero() || time.Since(q.space.lastDrop) > dropEpisode
 	q.space.lastDrop = time.Now()
 	for name, a := range q.parked {
 		q.dropUntil(&a, until)
@@ -264,6 +268,7 @@ func (q *Queue) drop(s *liveSegment) {
 			c.gathering.received = s.newest.Load() // the sink may hold on to what was dropped for long
 		}
 	}
+	return isNews
 }
 
 // dropEpisode is the pause after which dropping is news again.

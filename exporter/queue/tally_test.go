@@ -12,7 +12,6 @@ import (
 
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
-	"github.com/docket-export/docket/internal/disk"
 )
 
 // manyTallies are as many as a frame takes, with the longest names.
@@ -86,32 +85,9 @@ func TestLostCountsDoNotWrap(t *testing.T) {
 	}
 }
 
-// A checkpoint of a build that knew no losses is gone on from.
-func TestCheckpointWithoutLosses(t *testing.T) {
-	opts := Options{Directory: t.TempDir()}
-	q := open(t, opts)
-	store(t, q, chunk("{}"))
-	closeQueue(t, q)
-	closeQueue(t, open(t, opts)) // begins a segment, and so writes a checkpoint
-	c, ok := readCheckpoint(t, opts.Directory)
-	if !ok {
-		t.Fatal("there is no checkpoint")
-	}
-	c.Sources["test"] = &state.SourceTally{Stored: 7, Refused: map[string]uint64{"InvalidJSON": 1}}
-	must(t, state.WriteCheckpoint(disk.OS(""), opts.Directory, c))
-
-	q = open(t, opts)
-	x := chunk("{}")
-	x.Lost = []Tally{{Name: "deny", Count: 3}}
-	store(t, q, x)
-	if got := q.Stats().Sources["test"]; got.Stored != 8 || got.Refused["InvalidJSON"] != 1 || got.Lost["deny"] != 3 {
-		t.Errorf("got %+v, want 8 stored, 1 refused, 3 lost", got)
-	}
-}
-
 // Received is what was read, not the sum of what became of it: a line that got no fate
-// shows, after a restart too. A checkpoint of a build that did not count it, and frames
-// that were written after the checkpoint, have what they decided.
+// shows, after a restart too. Frames that were written after the checkpoint have what they
+// decided.
 func TestReceivedIsNotASum(t *testing.T) {
 	opts := Options{Directory: t.TempDir()}
 	q := open(t, opts)
@@ -134,16 +110,6 @@ func TestReceivedIsNotASum(t *testing.T) {
 	closeQueue(t, q)
 	q = open(t, opts)
 	check("after two restarts", 19, 4)
-	closeQueue(t, q)
-
-	c, ok := readCheckpoint(t, opts.Directory)
-	if !ok {
-		t.Fatal("there is no checkpoint")
-	}
-	c.Sources["test"].Received = 0
-	must(t, state.WriteCheckpoint(disk.OS(""), opts.Directory, c))
-	q = open(t, opts)
-	check("with a checkpoint that does not say it", 18, 4)
 }
 
 // Records whose frames are damaged beyond reading have no source any more. They were

@@ -1,20 +1,14 @@
 package queue
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
-	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/fileversion"
@@ -77,12 +71,11 @@ func TestUnknownVersionsAreRefused(t *testing.T) {
 		found, known int
 	}{
 		{"*.segment", "segment", segmentVersion + 1, segmentVersion},
-		{"*.segment", "segment", 0, segmentVersion},
-		{"spare.77", "segment", segmentVersion + 1, segmentVersion},
+		{"*.segment", "segment", segmentVersion - 1, segmentVersion},
 		{"cursors", "cursors", cursorsVersion + 1, cursorsVersion},
-		{"cursors", "cursors", cursorsBefore - 1, cursorsVersion},
+		{"cursors", "cursors", cursorsVersion - 1, cursorsVersion},
 		{"positions", "positions", positionsVersion + 1, positionsVersion},
-		{"positions", "positions", 0, positionsVersion},
+		{"positions", "positions", positionsVersion - 1, positionsVersion},
 	} {
 		t.Run(fmt.Sprint(c.file, " of version ", c.found), func(t *testing.T) {
 			opts := Options{Directory: t.TempDir(), SegmentBytes: 16 << 10}
@@ -90,9 +83,6 @@ func TestUnknownVersionsAreRefused(t *testing.T) {
 			cursorOf(t, q, "a")
 			storeNumbered(t, q, 1, 3, 1)
 			closeQueue(t, q)
-			seg, err := os.ReadFile(segmentFiles(t, opts.Directory)[0])
-			must(t, err)
-			must(t, os.WriteFile(filepath.Join(opts.Directory, "spare.77"), seg, 0o600))
 			paths, err := filepath.Glob(filepath.Join(opts.Directory, c.file))
 			if err != nil || len(paths) == 0 {
 				t.Fatalf("no %s: %v", c.file, err)
@@ -128,86 +118,6 @@ func TestUnknownVersionsAreRefused(t *testing.T) {
 
 			must(t, os.WriteFile(path, change(content, c.found, false), 0o600))
 			closeQueue(t, open(t, opts)) // damage, as ever
-		})
-	}
-}
-
-// unpack returns a queue that an earlier docket has written; see testdata/README.md.
-func unpack(t *testing.T, name string) (dir string) {
-	t.Helper()
-	f, err := os.Open("testdata/segments1.tar.gz")
-	must(t, err)
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	must(t, err)
-	dir = t.TempDir()
-	for archive := tar.NewReader(z); ; {
-		h, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return dir
-		}
-		must(t, err)
-		if file, ok := strings.CutPrefix(h.Name, name+"/"); ok && file != "" {
-			b, err := io.ReadAll(archive)
-			must(t, err)
-			must(t, os.WriteFile(filepath.Join(dir, file), b, 0o600))
-		}
-	}
-}
-
-// A queue of the docket before, closed or killed, goes on where it was: nothing is
-// delivered twice or lost, no line is stored twice, whoever sends it now, and nobody who
-// goes on from an old position moves that of another.
-func TestQueueOfSegmentVersion1(t *testing.T) {
-	for _, state := range []string{"closed", "killed"} {
-		t.Run(state, func(t *testing.T) {
-			opts := Options{Directory: unpack(t, state), SegmentBytes: 16 << 10}
-			for _, when := range []string{"at once", "after a restart", "after a kill"} {
-				q := open(t, opts)
-				s := q.Stats()
-				if s.ID != "0e453ff8-67f5-4474-8709-e39fd32425c6" || s.LastSeq != 61 || s.Corrupt != 0 || s.Sources["webhook"].Stored != 46 || s.Sources["gatekeeper"].Stored != 15 {
-					t.Fatalf("%s: got %+v", when, s)
-				}
-				if len(s.Cursors) != 2 || s.Cursors["bus"].Next != 53 || s.Cursors["siem"].Next != 46 || s.Cursors["bus"].Delivered != 52 {
-					t.Errorf("%s: cursors: got %+v, want bus at 53 and siem at 46", when, s.Cursors)
-				}
-				for p, number := range map[Producer]uint64{
-					{Source: "webhook", Identity: "uid:1", Name: "pod-a"}: 31, {Source: "webhook", Identity: "uid:1", Name: "pod-b"}: 15, {Source: "webhook", Identity: "any", Name: "pod-b"}: 15,
-					{Source: "gatekeeper", Identity: "", Name: "gatekeeper/audits/run/17/900"}: 15, {Source: "gatekeeper", Identity: "", Name: "pod-a"}: 0,
-				} {
-					expectNumbers(t, q, when, p, number)
-				}
-				if when == "at once" {
-					closeQueue(t, q)
-				} else {
-					killed(t, q)
-				}
-			}
-			q := open(t, opts)
-			mine, theirs := Producer{Source: "webhook", Identity: "uid:1", Name: "pod-a"}, Producer{Source: "webhook", Identity: "uid:2", Name: "pod-a"}
-			store(t, q, said(mine, 32, 35))
-			for range 2 {
-				expectNumbers(t, q, "after more lines", mine, 35)
-				expectNumbers(t, q, "after more lines of another", theirs, 31)
-				killed(t, q)
-				q = open(t, opts)
-			}
-			for name, first := range map[string]uint64{"bus": 53, "siem": 46} {
-				c := cursorOf(t, q, name)
-				ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
-				defer cancel()
-				next := first
-				for next <= 61 {
-					batch, err := c.Next(ctx, Limits{Records: 100, Bytes: 1 << 20})
-					must(t, err)
-					for _, r := range batch {
-						if want := fmt.Sprintf(`{"n":%d,`, r.Seq); r.Seq != next || !strings.HasPrefix(string(r.Data), want) {
-							t.Fatalf("sink %s: got record %d, %.20s, want %d", name, r.Seq, r.Data, next)
-						}
-						next++
-					}
-				}
-			}
 		})
 	}
 }

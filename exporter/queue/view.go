@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"io/fs"
 	"path/filepath"
 	"slices"
 
@@ -23,6 +24,7 @@ func (q *Queue) Survey() (*state.Survey, error) {
 	s.HasCheckpoint, s.Known = true, q.state.Producers.Len()
 	s.Checkpoint = state.Checkpoint{Queue: q.id, NextSeq: next}
 	s.Checkpoint.Sources, s.Checkpoint.Lost = q.sourceTallies(), slices.Clone(q.state.Lost)
+	s.Checkpoint.Damaged = damagedOf(*q.segments.Load())
 	s.Segments = nil
 	for _, live := range *q.segments.Load() {
 		end := live.end.Load()
@@ -44,9 +46,9 @@ func (b *books) sourceTallies() map[string]*state.SourceTally {
 	return all
 }
 
-// Files reads the files that Survey has named, beside the sinks. It keeps no file open
-// between two reads, and does not keep a segment from being removed. A read fails with
-// segment.ErrGone once the segment is no longer part of the queue.
+// Files reads the files that Survey has named, beside the sinks. A segment that is removed
+// while it is open can be read on, and its space counts until it is closed. Opening it fails
+// with fs.ErrNotExist then.
 func (q *Queue) Files() disk.FS { return liveFiles{q.opts.FS, q} }
 
 type liveFiles struct {
@@ -60,68 +62,48 @@ func (l liveFiles) Open(path string) (disk.File, error) {
 	if !isSegment || filepath.Dir(path) != filepath.Clean(l.q.opts.Directory) {
 		return l.OpenRead(path)
 	}
-	for _, s := range *l.q.segments.Load() {
-		if s.Name == name {
-			return &liveFile{q: l.q, s: s, path: path}, nil
+	s := l.q.hold(name)
+	if s == nil {
+		return nil, fmt.Errorf("segment %s: %w", name, fs.ErrNotExist)
+	}
+	file, err := l.OpenRead(path)
+	if err == nil {
+		if err = l.q.checkGround(); err != nil { // what has the name now is another queue's
+			file.Close()
 		}
 	}
-	return nil, segment.ErrGone
-}
-
-// liveFile reads a segment. Only what Scan needs of a file is there.
-type liveFile struct {
-	disk.File
-	q    *Queue
-	s    *liveSegment
-	path string
-}
-
-// ReadAt implements io.ReaderAt. The bytes count only if the segment is part of the queue
-// after the read: until then neither its file nor its name is reused.
-func (f *liveFile) ReadAt(b []byte, off int64) (int, error) {
-	n, err := f.readAt(b, off)
-	if gone := f.check(); gone != nil {
-		return 0, gone
+	if err != nil {
+		l.q.release(s)
+		return nil, err
 	}
-	if lost := f.q.checkGround(); lost != nil {
-		return 0, lost
-	}
-	return n, err
+	return &heldFile{file, l.q, s}, nil
 }
 
-// check fails when the file may be another's by now.
-func (f *liveFile) check() error {
-	f.q.mu.Lock()
-	defer f.q.mu.Unlock()
-	switch {
-	case f.q.closed:
-		return ErrClosed
-	case f.s.gone:
-		return segment.ErrGone
+// hold counts the file of a segment as open until release; nil: it is no longer kept.
+func (q *Queue) hold(name segment.Name) *liveSegment {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return nil
+	}
+	for _, s := range *q.segments.Load() {
+		if s.Name == name {
+			s.readers++
+			return s
+		}
 	}
 	return nil
 }
 
-func (f *liveFile) readAt(b []byte, off int64) (int, error) {
-	file, err := f.q.opts.FS.OpenRead(f.path)
-	if err != nil {
-		return 0, err
-	}
-	defer file.Close()
-	return file.ReadAt(b, off)
+type heldFile struct {
+	disk.File
+	q *Queue
+	s *liveSegment
 }
 
 // Close implements io.Closer.
-func (f *liveFile) Close() error { return nil }
-
-// Size implements disk.File.
-func (f *liveFile) Size() (int64, error) { return f.s.size.Load(), nil }
-
-// Data implements disk.File.
-func (f *liveFile) Data(off int64) (from, to int64, err error) {
-	size := f.s.size.Load()
-	return min(off, size), size, nil
+func (f *heldFile) Close() error {
+	err := f.File.Close()
+	f.q.release(f.s)
+	return err
 }
-
-// Prefetch implements disk.File.
-func (f *liveFile) Prefetch(int64, int64) {}

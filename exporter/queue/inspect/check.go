@@ -1,6 +1,5 @@
-// Package inspect reads and repairs a queue on which no exporter runs: check, cat,
-// repair, and the replay of records. Its verdict on the log comes from segment.Scan,
-// which Open of the queue uses, too.
+// Package inspect reads a queue on which no exporter runs: check, cat, and the replay of
+// records. Its verdict on the log comes from segment.Scan, which Open of the queue uses, too.
 package inspect
 
 import (
@@ -22,8 +21,8 @@ type Severity string
 const (
 	// Damage is a loss or an unusable file that nobody has handled yet.
 	Damage Severity = "damage"
-	// Known is damage that is handled: quarantine has its bytes, and its records
-	// are counted as lost.
+	// Known is damage that is handled: its segment moves to quarantine, and its records are
+	// counted as lost.
 	Known Severity = "known"
 	// Note is worth knowing, but no damage.
 	Note Severity = "note"
@@ -58,8 +57,6 @@ type Finding struct {
 	Offset, End int64
 	Lost        segment.SeqRange // the records that are lost; empty when none are
 	Text        string           // what it means
-	// Repair says what Repair does about it, "" when nothing has to be done.
-	Repair string
 }
 
 // Place is the file and, when it matters, the offset.
@@ -100,7 +97,7 @@ func (o *Queue) Check(ctx context.Context, found func(Finding) error) (Checked, 
 			}
 		}
 	}
-	w := walk{o: o, ctx: ctx, visit: c.item, unreadable: c.unreadable}
+	w := walk{o: o, ctx: ctx, visit: c.item, unreadable: c.unreadable, gone: c.gone}
 	err := w.run(0)
 	return c.sum, err
 }
@@ -144,22 +141,15 @@ func (c *check) hole(s *segment.Stored, h *segment.Item) error {
 			f.Text = fmt.Sprintf("%v: %s", h.Cause, c.o.lossText(h.Lost))
 		}
 	}
-	return c.lossFound(f)
+	return c.lossFound(f, f.Offset == f.End || slices.Contains(c.o.found.Checkpoint.Damaged, s.Epoch))
 }
 
-// lossFound reports f, which is known when there is nothing left to do about it.
-func (c *check) lossFound(f Finding) error {
-	copied, counted := c.o.isCopied(f.File, f.Offset, f.End), c.o.isKnownLost(f.Lost)
-	var steps []string
-	if !copied {
-		steps = append(steps, fmt.Sprintf("copy the bytes to %s/", state.QuarantineDir))
-	}
-	if !counted {
-		steps = append(steps, "count what is lost")
-	}
-	if f.Repair = strings.Join(steps, ", "); f.Repair == "" {
+// lossFound reports f, which is known when what is lost is counted, and noted says that the
+// next start knows of the damage.
+func (c *check) lossFound(f Finding, noted bool) error {
+	if noted && c.o.isKnownLost(f.Lost) {
 		f.Severity = Known
-		f.Text += "; already in quarantine and counted"
+		f.Text += "; already counted"
 	}
 	return c.found(f)
 }
@@ -185,7 +175,7 @@ func (c *check) gap(s, after *segment.Stored, it *segment.Item) error {
 		f.Text = fmt.Sprintf("%s %s no longer kept: every sink has passed %s", r, isAre(r), itThem(r))
 		return c.found(f)
 	}
-	return c.lossFound(f)
+	return c.lossFound(f, true)
 }
 
 // lostEnd reports records that were there once, for a cursor or a checkpoint
@@ -204,7 +194,7 @@ func (c *check) lostEnd(r segment.SeqRange, last *segment.Stored) error {
 		f.File, f.Offset, f.End = c.torn.File, c.torn.Offset, c.torn.End
 		c.torn = nil
 	}
-	return c.lossFound(f)
+	return c.lossFound(f, true)
 }
 
 // tail reports what a crash has left at the end of the log. That is no damage:
@@ -222,6 +212,11 @@ func (c *check) tail(s *segment.Stored, h *segment.Item) error {
 		return nil
 	}
 	return c.found(f)
+}
+
+// gone reports records that docket has removed since it has begun meanwhile.
+func (c *check) gone(r segment.SeqRange) error {
+	return c.found(Finding{Severity: Note, Kind: removed, Lost: r, Text: r.String() + " were removed before they were read: they are no longer kept"})
 }
 
 func (c *check) unreadable(s *segment.Stored, off int64, err error) error {
@@ -242,8 +237,7 @@ func (o *Queue) surveyed() []Finding {
 	for _, s := range o.found.Foreign {
 		all = append(all, Finding{
 			Severity: Damage, Kind: foreignSegment, File: s.String(),
-			Text:   fmt.Sprintf("it belongs to queue %s, this is queue %s: its records are not delivered", s.Header.Queue, o.found.Queue),
-			Repair: fmt.Sprintf("move it to %s/", state.QuarantineDir),
+			Text: fmt.Sprintf("it belongs to queue %s, this is queue %s: the next start moves it to %s/, and delivers none of its records", s.Header.Queue, o.found.Queue, state.QuarantineDir),
 		})
 	}
 	all = append(all, o.checkCursors()...)
@@ -268,11 +262,10 @@ func (o *Queue) surveyed() []Finding {
 func (o *Queue) damagedHeader(s *segment.Stored) Finding {
 	f := Finding{
 		Severity: Damage, Kind: damagedHeader, File: s.String(), End: min(segment.HeaderSize, s.Size),
-		Text:   "segment header damaged: docket still reads its frames",
-		Repair: fmt.Sprintf("copy the header to %s/", state.QuarantineDir),
+		Text: "segment header damaged: docket still reads its frames",
 	}
-	if o.isCopied(f.File, f.Offset, f.End) {
-		f.Severity, f.Repair = Known, ""
+	if slices.Contains(o.found.Checkpoint.Damaged, s.Epoch) {
+		f.Severity = Known
 	}
 	return f
 }

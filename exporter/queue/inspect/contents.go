@@ -1,64 +1,59 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
-	"github.com/docket-export/docket/exporter/queue/state"
+	"github.com/docket-export/docket/internal/disk"
 )
 
-// Contents is what a queue holds.
+// Contents is what a queue holds, in the form of docket queue ls -o json.
 type Contents struct {
-	ID       string
-	FirstSeq uint64 // of the first kept record; LastSeq+1 when none is
-	LastSeq  uint64
-	Segments []SegmentContents
-	Spares   []StoredFile // segments that wait for their next use
-	Cursors  map[string]state.Account
-	// Checkpoint is nil when there is no usable positions file.
-	Checkpoint *state.Checkpoint
-	Producers  int          // that are remembered
-	Quarantine []StoredFile // what could not be read
+	ID         string                     `json:"id"`
+	Directory  string                     `json:"directory"`
+	FirstSeq   uint64                     `json:"firstSeq"` // of the first kept record; LastSeq+1 when none is
+	LastSeq    uint64                     `json:"lastSeq"`
+	Segments   []SegmentContents          `json:"segments"`
+	Sinks      map[string]AccountDocument `json:"sinks"`
+	Positions  *PositionsDocument         `json:"positions"`  // nil when there is no usable positions file
+	Quarantine []StoredFile               `json:"quarantine"` // what could not be read
 }
 
 // SegmentContents is what one segment holds, according to its neighbours and
 // its first and last frames. Only Check finds damage between them.
 type SegmentContents struct {
-	Name     string
-	Epoch    uint64
-	FirstSeq uint64
-	LastSeq  uint64 // FirstSeq-1 when it holds frames without records only
-	Bytes    int64  // up to the end of its last frame
-	Size     int64  // of the file
+	Name     string `json:"name"`
+	Epoch    uint64 `json:"epoch"`
+	FirstSeq uint64 `json:"firstSeq"`
+	LastSeq  uint64 `json:"lastSeq"` // FirstSeq-1 when it holds frames without records only
+	Records  uint64 `json:"records"` // that it was given
+	Bytes    int64  `json:"bytes"`   // up to the end of its last frame
+	Size     int64  `json:"fileSize"`
 	// Oldest and Newest are when its first and its last frame were received;
 	// zero when it has none.
-	Oldest, Newest time.Time
-	// Err is why it cannot be read; nil when it can be.
-	Err error
+	Oldest time.Time `json:"oldest,omitzero"`
+	Newest time.Time `json:"newest,omitzero"`
+	Error  string    `json:"error,omitempty"` // why it cannot be read
 }
-
-// Records is how many records the segment was given.
-func (s SegmentContents) Records() uint64 { return s.LastSeq + 1 - s.FirstSeq }
 
 // Contents says what the queue holds. It reads a little of each segment and all
 // of the last one.
 func (o *Queue) Contents(ctx context.Context) (Contents, error) {
-	c := Contents{ID: o.ID(), Spares: o.spares, Cursors: o.found.Accounts, Producers: o.found.Known, Quarantine: o.quarantine}
-	if o.found.HasCheckpoint {
-		c.Checkpoint = &o.found.Checkpoint
-	}
+	c := Contents{ID: o.ID(), Directory: o.dir, Segments: []SegmentContents{}, Sinks: map[string]AccountDocument{}, Quarantine: o.quarantine}
 	if o.found.KnownDurable > 0 {
 		c.LastSeq = o.found.KnownDurable - 1
 	}
 	for _, s := range o.found.Segments {
-		found, err := o.segmentContents(ctx, s)
+		found, gone, err := o.segmentContents(ctx, s)
 		if err != nil {
 			return Contents{}, err
 		}
-		if errors.Is(found.Err, segment.ErrGone) {
-			continue
+		if errors.Is(gone, fs.ErrNotExist) {
+			continue // it was removed meanwhile
 		}
 		c.Segments = append(c.Segments, found)
 		c.LastSeq = max(c.LastSeq, found.LastSeq)
@@ -67,52 +62,55 @@ func (o *Queue) Contents(ctx context.Context) (Contents, error) {
 	if len(c.Segments) > 0 {
 		c.FirstSeq = c.Segments[0].FirstSeq
 	}
+	for name, a := range o.found.Accounts {
+		c.Sinks[name] = accountToJSON(a, a.Pending(max(c.LastSeq+1, a.Next)-1))
+	}
+	if p := o.found.Checkpoint; o.found.HasCheckpoint {
+		c.Positions = &PositionsDocument{LastSeq: p.NextSeq - 1, Producers: o.found.Known, Sources: p.Sources, Lost: rangesJSON(p.Lost...)}
+	}
 	return c, nil
 }
 
-// segmentContents fails only when ctx is done: what cannot be read stands in the
-// result.
-func (o *Queue) segmentContents(ctx context.Context, s *segment.Stored) (SegmentContents, error) {
-	c := SegmentContents{
-		Name: s.String(), Epoch: s.Epoch, FirstSeq: s.FirstSeq, LastSeq: s.FirstSeq - 1, Size: s.Size, Err: s.OpenErr,
-	}
-	if s.OpenErr != nil {
-		return c, ctx.Err()
-	}
+// segmentContents fails only when ctx is done. unreadable is why the segment cannot be read.
+func (o *Queue) segmentContents(ctx context.Context, s *segment.Stored) (c SegmentContents, unreadable, err error) {
+	c = SegmentContents{Name: s.String(), Epoch: s.Epoch, FirstSeq: s.FirstSeq, LastSeq: s.FirstSeq - 1, Size: s.Size}
 	note := func(f *segment.Frame) {
 		if c.Oldest.IsZero() {
 			c.Oldest = time.Unix(0, f.Received).UTC()
 		}
 		c.Newest, c.LastSeq = time.Unix(0, f.Received).UTC(), f.End()-1
 	}
-	if s.Exact {
+	switch {
+	case s.OpenErr != nil:
+		unreadable = s.OpenErr
+	case s.Exact:
 		c.Bytes = s.End
-		file, err := o.fsys.Open(o.path(s.String()))
-		if err == nil {
+		var file disk.File
+		if file, unreadable = o.fsys.Open(o.path(s.String())); unreadable == nil {
 			defer file.Close()
-			err = s.Ends(file, note)
+			unreadable = s.Ends(file, note)
 		}
-		if errors.Is(err, errBegun) {
-			return c, err
+	default:
+		w := walk{o: o, ctx: ctx}
+		w.visit = func(_, _ *segment.Stored, it *segment.Item) error {
+			if it.Kind == segment.IsFrame {
+				note(&it.Frame)
+			}
+			return nil
 		}
-		c.Err = err
-		return c, ctx.Err()
-	}
-	w := walk{o: o, ctx: ctx}
-	w.visit = func(_, _ *segment.Stored, it *segment.Item) error {
-		if it.Kind == segment.IsFrame {
-			note(&it.Frame)
+		w.unreadable = func(_ *segment.Stored, _ int64, err error) error {
+			unreadable = err
+			return nil
 		}
-		return nil
+		var next uint64
+		next, c.Bytes, err = w.segment(s, nil, 0)
+		if unreadable == nil {
+			c.LastSeq = max(c.LastSeq, next-1) // what it ends with may be damaged
+		}
 	}
-	w.unreadable = func(_ *segment.Stored, _ int64, err error) error {
-		c.Err = err
-		return nil
+	if unreadable != nil {
+		c.Error = unreadable.Error()
 	}
-	next, end, err := w.segment(s, nil, 0)
-	c.Bytes = end
-	if c.Err == nil {
-		c.LastSeq = max(c.LastSeq, next-1) // what it ends with may be damaged
-	}
-	return c, err
+	c.Records = c.LastSeq + 1 - c.FirstSeq
+	return c, unreadable, cmp.Or(err, ctx.Err())
 }

@@ -14,10 +14,9 @@ func (o *Queue) checkCursors() []Finding {
 	switch err := o.found.CursorsErr; {
 	case err == nil && o.found.Cursors.DamagedEnd > 0:
 		return []Finding{{
-			Severity: Damage, Kind: damagedSlot, File: state.CursorsFile,
+			Severity: Note, Kind: damagedSlot, File: state.CursorsFile,
 			Offset: o.found.Cursors.Damaged, End: o.found.Cursors.DamagedEnd,
-			Text:   "one of the two slots is damaged, the other is used: if the other is older, sinks redeliver their last records",
-			Repair: fmt.Sprintf("copy the slot to %s/, rewrite it from the other", state.QuarantineDir),
+			Text: "one of the two slots is damaged, as a crash leaves it: the other is used, and if it is older, sinks redeliver their last records",
 		}}
 	case err == nil:
 		return nil
@@ -27,18 +26,17 @@ func (o *Queue) checkCursors() []Finding {
 		}
 		return []Finding{{
 			Severity: Damage, Kind: missingCursors, File: state.CursorsFile,
-			Text: "missing: " + again, Repair: "begin a new one",
+			Text: "missing: " + again,
 		}}
 	case errors.Is(err, state.ErrOtherQueue):
 		return []Finding{{
 			Severity: Damage, Kind: damagedCursors, File: state.CursorsFile,
-			Text:   fmt.Sprintf("%v, this is queue %s: %s", err, o.found.Queue, again),
-			Repair: fmt.Sprintf("move it to %s/, begin a new one", state.QuarantineDir),
+			Text: fmt.Sprintf("%v, this is queue %s: %s", err, o.found.Queue, again),
 		}}
 	case errors.Is(err, state.ErrCursors):
 		return []Finding{{
 			Severity: Damage, Kind: damagedCursors, File: state.CursorsFile,
-			Text: "both slots are damaged: " + again, Repair: fmt.Sprintf("move it to %s/, begin a new one", state.QuarantineDir),
+			Text: "both slots are damaged: " + again,
 		}}
 	default:
 		return []Finding{{
@@ -63,7 +61,7 @@ func (o *Queue) checkPositions() []Finding {
 	case err == nil && hasRemoved:
 		return []Finding{{
 			Severity: Damage, Kind: missingPositions, File: state.PositionsFile,
-			Text: "missing: " + again + gone, Repair: "make a new one from the log",
+			Text: "missing: " + again + gone,
 		}}
 	case err == nil && len(o.found.Segments) > 1:
 		return []Finding{{
@@ -75,8 +73,7 @@ func (o *Queue) checkPositions() []Finding {
 	case errors.Is(err, state.ErrPositions) || errors.Is(err, state.ErrOtherQueue):
 		f := Finding{
 			Severity: Damage, Kind: damagedPositions, File: state.PositionsFile,
-			Text:   "damaged: " + again,
-			Repair: fmt.Sprintf("move it to %s/, make a new one from the log", state.QuarantineDir),
+			Text: "damaged: " + again,
 		}
 		if errors.Is(err, state.ErrOtherQueue) {
 			f.Text = fmt.Sprintf("%v, this is queue %s: %s", err, o.found.Queue, again)

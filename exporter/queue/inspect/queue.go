@@ -8,8 +8,6 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
@@ -22,7 +20,7 @@ var ErrNoQueue = errors.New("not found")
 
 // Queue is a queue on which no exporter runs. It is locked, so that no exporter can start
 // on it, unless OpenToLook opened it. Contents, Read, Check and PlanReplay create and
-// change no file. Repair and Replay change the queue. For one goroutine.
+// change no file. Replay changes the queue. For one goroutine.
 type Queue struct {
 	dir  string
 	fsys disk.FS
@@ -31,7 +29,6 @@ type Queue struct {
 	lock io.Closer
 
 	found      *state.Survey
-	spares     []StoredFile // of found
 	quarantine []StoredFile // what was set aside
 	sizeErrs   []fileError
 
@@ -45,8 +42,8 @@ type fileError struct {
 
 // StoredFile is a file in the queue's directory.
 type StoredFile struct {
-	Name string
-	Size int64
+	Name string `json:"name"`
+	Size int64  `json:"size"`
 }
 
 // Opener is Open or OpenToLook.
@@ -76,8 +73,8 @@ func Open(dir string, fsys disk.FS) (*Queue, error) {
 }
 
 // OpenToLook is Open for reading: it changes nothing, and an exporter can start at any
-// time. Once an exporter has started, reading fails. Do not call methods that change the
-// queue.
+// time. Records that an exporter removes meanwhile are gone. Do not call methods that change
+// the queue.
 func OpenToLook(dir string, fsys disk.FS) (*Queue, error) {
 	if fsys == nil {
 		fsys = disk.ReadOnly(dir)
@@ -91,11 +88,7 @@ func OpenToLook(dir string, fsys disk.FS) (*Queue, error) {
 		return nil, err
 	}
 	defer func() { _ = shared.Close() }() // which cannot fail
-	if err := o.look(); err != nil {
-		return nil, err
-	}
-	o.fsys = restingFiles{fsys, dir}
-	return o, nil
+	return o, o.look()
 }
 
 // names are those of the queue's directory.
@@ -178,10 +171,7 @@ func (o *Queue) look() error {
 
 // listFiles takes note of the files beside those of the log.
 func (o *Queue) listFiles() error {
-	o.spares, o.quarantine, o.sizeErrs = nil, nil, nil
-	for _, spare := range o.found.Spares {
-		o.spares = append(o.spares, o.stat(spare.Name))
-	}
+	o.quarantine, o.sizeErrs = []StoredFile{}, nil
 	names, err := o.fsys.List(o.path(state.QuarantineDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("queue %s: list %s: %w", o.dir, state.QuarantineDir, err)
@@ -205,24 +195,6 @@ func (o *Queue) stat(name ...string) StoredFile {
 		o.sizeErrs = append(o.sizeErrs, fileError{filepath.Join(name...), err})
 	}
 	return file
-}
-
-// isCopied reports whether quarantine has the bytes from..to of a file. A copy
-// is named after the file and its offsets, and may hold more than was asked for.
-func (o *Queue) isCopied(file string, from, to int64) bool {
-	return from >= to || slices.ContainsFunc(o.quarantine, func(q StoredFile) bool {
-		first, last, ok := copiedRange(q.Name, file)
-		return ok && first <= from && to <= last
-	})
-}
-
-// copiedRange returns the offsets in the name of a copy that was made of file.
-func copiedRange(name, file string) (from, to int64, ok bool) {
-	offsets, ok1 := strings.CutPrefix(name, file+".")
-	first, last, ok2 := strings.Cut(offsets, "-")
-	from, err1 := strconv.ParseInt(first, 10, 64)
-	to, err2 := strconv.ParseInt(last, 10, 64)
-	return from, to, ok1 && ok2 && err1 == nil && err2 == nil
 }
 
 // firstWanted is the seq of the first record that some sink has not done;

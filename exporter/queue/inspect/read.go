@@ -33,9 +33,7 @@ func (o *Queue) ReadOn(ctx context.Context, at *Place, r segment.SeqRange, recor
 	}}
 	var known segment.Names
 	w := walk{o: o, ctx: ctx, at: at, unreadable: report.unreadable}
-	w.gone = func(gone segment.SeqRange) error {
-		return report.found(Finding{Severity: Note, Kind: removed, Lost: gone, Text: gone.String() + " were removed before they were read: they are no longer kept"})
-	}
+	w.gone = report.gone
 	w.visit = func(s, before *segment.Stored, it *segment.Item) error {
 		switch it.Kind {
 		case segment.IsTail:

@@ -208,7 +208,7 @@ func (o *Queue) checkReplayable(sink string, a state.Account) error {
 func (o *Queue) firstReplayable(ctx context.Context, upTo uint64) (seq uint64, why string, err error) {
 	seq, why = o.FirstSeq(), "older records are no longer kept"
 	for i, s := range o.found.Segments[1:] {
-		before, err := o.segmentContents(ctx, o.found.Segments[i])
+		before, unreadable, err := o.segmentContents(ctx, o.found.Segments[i])
 		if err != nil {
 			return 0, "", err
 		}
@@ -216,8 +216,8 @@ func (o *Queue) firstReplayable(ctx context.Context, upTo uint64) (seq uint64, w
 		switch {
 		case gap.From >= upTo:
 			return seq, why, nil
-		case before.Err != nil:
-			why = fmt.Sprintf("segment %s cannot be read (%v)", before.Name, before.Err)
+		case unreadable != nil:
+			why = fmt.Sprintf("segment %s cannot be read (%v)", before.Name, unreadable)
 		case gap.From < gap.To && !o.isKnownLost(gap):
 			why = gap.String() + " cannot be found (see docket queue check)"
 		default:

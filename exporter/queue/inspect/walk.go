@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
@@ -118,9 +119,7 @@ func (w *walk) segment(s, before *segment.Stored, passed uint64) (next uint64, e
 		return scan.Next, scan.Off, stopped
 	case err == nil:
 		return scan.Next, scan.Off, nil
-	case errors.Is(err, errBegun):
-		return scan.Next, scan.Off, err
-	case errors.Is(err, segment.ErrGone) && w.gone != nil:
+	case errors.Is(err, fs.ErrNotExist) && w.gone != nil: // it was removed meanwhile
 		return s.Until, scan.Off, w.gone(segment.SeqRange{From: scan.Next, To: s.Until})
 	case w.unreadable == nil:
 		return s.Until, scan.Off, fmt.Errorf("segment %s: read at %d: %w", s, scan.Off, err)

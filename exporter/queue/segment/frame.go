@@ -14,8 +14,6 @@ import (
 const (
 	frameMagic   = 0x314d4644 // "DFM1", little-endian
 	frameVersion = 2
-	// legacyVersion is that of frames without an identity.
-	legacyVersion = 1
 	// FrameFixed is the header without names and tallies.
 	frameFixed = 72
 	// align is the alignment of frames in a segment: after damage, the
@@ -165,7 +163,6 @@ func frameCRC(h []byte) uint32 {
 
 // Frame is a decoded header. Its names alias the bytes it was read from.
 type Frame struct {
-	Legacy     bool // of version 1: it has no identity
 	Epoch      uint64
 	Durable    int64
 	FirstSeq   uint64
@@ -228,11 +225,10 @@ func ParseHeader(b []byte) (Frame, error) {
 	if le.Uint32(h[atHeaderCRC:]) != frameCRC(h) {
 		return Frame{}, errFrameHeader
 	}
-	if v := h[atVersion]; v != frameVersion && v != legacyVersion {
+	if h[atVersion] != frameVersion {
 		return Frame{}, errVersion
 	}
 	f := Frame{
-		Legacy:     h[atVersion] == legacyVersion,
 		Epoch:      le.Uint64(h[atEpoch:]),
 		Durable:    int64(le.Uint64(h[atDurable:])),
 		FirstSeq:   le.Uint64(h[atFirstSeq:]),

@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -18,11 +17,8 @@ import (
 )
 
 const (
-	magic = "docketsg"
-	// Version is 3 since segments name their incarnation, and 2 since frames have an
-	// identity: an earlier docket would take such frames for damage.
-	version    = 3
-	versionMin = 1
+	magic   = "docketsg"
+	version = 3
 	// HeaderSize gives the header a disk block of its own, so that no
 	// write of a frame can tear it.
 	HeaderSize = 4096
@@ -71,7 +67,7 @@ func ParseName(name string) (Name, bool) {
 type Header struct {
 	Queue uuid.UUID
 	// Incarnation is the start of the queue that stored the records, the first half of their
-	// ids. Versions before 3 have that of the queue.
+	// ids.
 	Incarnation uuid.UUID
 	created     int64 // Unix nanoseconds; encodeHeader fills it in
 	// PrevEpoch is the epoch of the previous segment. PrevEnd is the offset up to
@@ -122,26 +118,10 @@ func isHeader(b []byte) bool {
 // checkVersion fails with *fileversion.Error when a whole header, of the file at
 // path, is of a version that this docket does not read.
 func checkVersion(b []byte, path string) error {
-	if v := le.Uint32(b[8:]); v < versionMin || v > version {
+	if v := le.Uint32(b[8:]); v != version {
 		return &fileversion.Error{File: path, Found: uint64(v), Known: version}
 	}
 	return nil
-}
-
-// SpareEpoch returns the last epoch in which f, at path, was a segment, 0 when it never
-// was one. Without a whole header nothing is known of what f holds.
-func SpareEpoch(f io.ReaderAt, path string) (uint64, error) {
-	b := make([]byte, headerUsed)
-	if _, err := readFullAt(f, b, 0); err != nil {
-		return 0, err
-	}
-	switch {
-	case isHeader(b):
-		return le.Uint64(b[16:]), checkVersion(b, path)
-	case bytes.Equal(b, make([]byte, len(b))):
-		return 0, nil
-	}
-	return 0, errHeader
 }
 
 // errHeader says that a segment's header is damaged or missing. Its
@@ -168,9 +148,7 @@ func readHeader(f io.ReaderAt, dir string, name Name) (Header, error) {
 		return Header{}, errHeader
 	}
 	incarnation := uuid.UUID(b[80:96])
-	if le.Uint32(b[8:]) < 3 {
-		incarnation = uuid.UUID(b[32:48])
-	} else if crc32.Checksum(incarnation[:], castagnoli) != le.Uint32(b[96:]) {
+	if crc32.Checksum(incarnation[:], castagnoli) != le.Uint32(b[96:]) {
 		return Header{}, errHeader
 	}
 	return Header{

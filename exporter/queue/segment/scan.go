@@ -328,13 +328,6 @@ func (s *Scan) end(hole, from int64, torn bool, cause error) error {
 		}
 		tail.To = to
 	}
-	if s.Records && tail.To == from && s.Next < s.KnownDurable {
-		to, err := s.olderContent(s.File, from)
-		if err != nil {
-			return err
-		}
-		tail.To = to
-	}
 	if err := s.visit(tail); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"io"
@@ -9,10 +8,6 @@ import (
 
 	"github.com/docket-export/docket/internal/disk"
 )
-
-// ErrGone says that a segment is no longer part of a running queue: every sink has passed
-// its records, and its file may be reused.
-var ErrGone = errors.New("its records are no longer kept")
 
 // Stored is a segment's file, as described by its name and header, and by those of its
 // neighbours.
@@ -142,33 +137,4 @@ func (s *Stored) framesFrom(reader *Reader, note func(*Frame)) (found bool, err 
 		found = true
 		reader.Skip(&f)
 	}
-}
-
-// olderContent returns the offset behind the last byte from off on that may be of
-// s's present use: what follows begins a frame of an earlier one, or is
-// zero.
-func (s *Stored) olderContent(file disk.File, off int64) (end int64, err error) {
-	var reader Reader
-	reader.Open(file, s.Epoch)
-	reader.MoveTo(off)
-	_, err = reader.Peek(s.Size)
-	for IsDamage(err) && !errors.Is(err, errStale) || err == nil {
-		reader.Step(s.Size)
-		_, err = reader.Peek(s.Size)
-	}
-	if !errors.Is(err, errStale) && !errors.Is(err, io.EOF) {
-		return 0, err
-	}
-	limit := max(off, min(reader.Off, s.Size)) // a file may end in front of its first frame
-	b := make([]byte, min(ReadSize, limit-off))
-	for at := off; at < limit; at += int64(len(b)) {
-		b = b[:min(int64(len(b)), limit-at)]
-		if _, err := readFullAt(file, b, at); err != nil {
-			return 0, err
-		}
-		if n := len(bytes.TrimRight(b, "\x00")); n > 0 {
-			end = at + int64(n)
-		}
-	}
-	return max(off, end), nil
 }

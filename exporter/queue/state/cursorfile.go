@@ -23,10 +23,8 @@ const (
 	CursorsFile    = "cursors"
 	cursorsMagic   = "docketcu"
 	cursorsVersion = 4
-	// cursorsBefore is read too: it has no Replayed.
-	cursorsBefore = 3
-	cursorsHead   = 64
-	cursorEntry   = 10 * 8 // an Account, after its name and the name's length
+	cursorsHead    = 64
+	cursorEntry    = 10 * 8 // an Account, after its name and the name's length
 	// slotSize holds MaxCursors entries with the longest names.
 	slotSize   = 64 << 10
 	MaxCursors = 128
@@ -65,7 +63,7 @@ func CreateCursorFile(fsys disk.FS, dir string, id uuid.UUID, accounts map[strin
 // whole and of a version that this docket does not read. Also one such slot beside
 // another of this version is newer, or was written by a docket that is.
 func checkSlotVersion(b []byte, path string) error {
-	if v := le.Uint32(b[8:]); isSlot(b) && v != cursorsVersion && v != cursorsBefore {
+	if v := le.Uint32(b[8:]); isSlot(b) && v != cursorsVersion {
 		return &fileversion.Error{File: path, Found: uint64(v), Known: cursorsVersion}
 	}
 	return nil
@@ -182,18 +180,13 @@ func slotCRC(b []byte) uint32 {
 
 // decodeSlot reads a slot; ok is false when it is not whole.
 func decodeSlot(b []byte) (id uuid.UUID, generation uint64, accounts map[string]Account, ok bool) {
-	version := le.Uint32(b[8:])
-	if !isSlot(b) || version != cursorsVersion && version != cursorsBefore {
+	if !isSlot(b) || le.Uint32(b[8:]) != cursorsVersion {
 		return uuid.Nil, 0, nil, false
-	}
-	entry := cursorEntry
-	if version == cursorsBefore {
-		entry -= 8
 	}
 	accounts = map[string]Account{}
 	rest := b[cursorsHead:le.Uint32(b[44:])]
 	for range le.Uint32(b[40:]) {
-		if len(rest) < 1 || len(rest) < 1+int(rest[0])+entry {
+		if len(rest) < 1 || len(rest) < 1+int(rest[0])+cursorEntry {
 			return uuid.Nil, 0, nil, false
 		}
 		n := 1 + int(rest[0])
@@ -202,11 +195,9 @@ func decodeSlot(b []byte) (id uuid.UUID, generation uint64, accounts map[string]
 		for i, v := range a.fields() {
 			*v = le.Uint64(rest[n+8*i:])
 		}
-		if version != cursorsBefore {
-			a.Replayed = int64(le.Uint64(rest[n+entry-8:]))
-		}
+		a.Replayed = int64(le.Uint64(rest[n+cursorEntry-8:]))
 		accounts[name] = a
-		rest = rest[n+entry:]
+		rest = rest[n+cursorEntry:]
 	}
 	return uuid.UUID(b[24:40]), le.Uint64(b[16:]), accounts, true
 }

@@ -2,7 +2,6 @@ package state
 
 import (
 	"bytes"
-	"maps"
 	"math"
 	"testing"
 
@@ -43,27 +42,4 @@ func FuzzSlotRoundTrip(f *testing.F) {
 			t.Error("a slot with a flipped bit is valid")
 		}
 	})
-}
-
-// A slot of the docket before has accounts without the time of a replay.
-func TestSlotOfVersion3(t *testing.T) {
-	want := map[string]Account{"siem": {Next: 8, Delivered: 7, ReplayTo: 12}, "bus": {Next: 1}}
-	b := append(make([]byte, 0, slotSize), encodeSlot(uuid.New(), 7, want)[:cursorsHead]...)
-	for _, name := range []string{"bus", "siem"} {
-		b = append(append(b, byte(len(name))), name...)
-		a := want[name]
-		for _, v := range a.fields() {
-			b = le.AppendUint64(b, *v)
-		}
-	}
-	le.PutUint32(b[8:], 3)
-	le.PutUint32(b[44:], uint32(len(b)))
-	le.PutUint32(b[12:], slotCRC(b))
-	_, generation, got, ok := decodeSlot(b[:slotSize])
-	if !ok || generation != 7 || !maps.Equal(got, want) {
-		t.Errorf("got %+v of generation %d, %v; want %+v of 7", got, generation, ok, want)
-	}
-	if err := checkSlotVersion(b[:slotSize], "cursors"); err != nil {
-		t.Errorf("got %v, want version 3 to be read", err)
-	}
 }

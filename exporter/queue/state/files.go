@@ -23,17 +23,9 @@ const (
 	ConfigFile = "last-good.yaml"
 )
 
-// Names of files that are not segments yet. What a file of either kind holds
-// means nothing.
-const (
-	// SparePrefix and a number name a segment that every sink has passed and that
-	// waits to be reused. Nothing is written to a file of such a name.
-	SparePrefix = "spare."
-	// BeginPrefix, a number and newSuffix make the name of a file of a segment that is
-	// being begun, from before the first write to it until its first commit is
-	// durable. A crash may leave frames in it that no other file knows of.
-	BeginPrefix = "segment-"
-)
+// BeginPrefix, a number and disk.NewSuffix make the name of a file of a segment that is being
+// begun, until its first commit is durable. What such a file holds means nothing.
+const BeginPrefix = "segment-"
 
 // InUseError says that another process owns the queue.
 type InUseError struct {

@@ -28,15 +28,12 @@ type Checkpoint struct {
 	NextSeq uint64    `json:"nextSeq"`           // the first seq behind it
 	// Lineage are the newest incarnations of the queue. Those of kept segments are in their headers, too.
 	Lineage lineage.Lineage `json:"lineage,omitempty"`
+	// Damaged are the epochs of kept segments that have bytes which cannot be read.
+	Damaged []uint64 `json:"damaged,omitempty"`
 	totals
-	// Legacy are positions that an earlier docket has kept; see producers.
-	Legacy map[string]legacyPosition `json:"legacy,omitempty"`
 	// Producers are each on a line of their own.
 	Producers []storedProducer `json:"-"`
 }
-
-// Known is how many producers are remembered.
-func (c *Checkpoint) Known() int { return len(c.Producers) + len(c.Legacy) }
 
 const (
 	// PositionsFile is the name of the checkpoint.
@@ -115,8 +112,6 @@ func readCheckpoint(fsys disk.FS, dir string) (c Checkpoint, ok bool, err error)
 	case err != nil:
 	case version == positionsVersion:
 		c, err = p.decode()
-	case version == 1:
-		c, err = p.decode1()
 	default:
 		return Checkpoint{}, false, &fileversion.Error{File: path, Found: version, Known: positionsVersion}
 	}
@@ -132,11 +127,8 @@ func readCheckpoint(fsys disk.FS, dir string) (c Checkpoint, ok bool, err error)
 		}
 	}
 	for _, t := range c.Sources {
-		if t.Lost == nil { // written by a build that did not count them
-			t.Lost = map[string]uint64{}
-		}
-		if t.Received == 0 { // the same
-			t.Received = t.decided()
+		if t == nil || t.Refused == nil || t.Lost == nil {
+			return Checkpoint{}, false, ErrPositions
 		}
 	}
 	return c, true, nil
@@ -197,18 +189,4 @@ func (p *positionsReader) decode() (Checkpoint, error) {
 		c.Producers = append(c.Producers, stored)
 	}
 	return c, nil
-}
-
-// decode1 reads version 1: one object, with a position for each name.
-func (p *positionsReader) decode1() (Checkpoint, error) {
-	p.off = p.body
-	var names struct {
-		Producers map[string]legacyPosition `json:"producers"`
-	}
-	if err := json.NewDecoder(p).Decode(&names); err != nil {
-		return Checkpoint{}, err
-	}
-	c, err := p.decode()
-	c.Legacy = names.Producers
-	return c, err
 }

@@ -1,8 +1,6 @@
 package state
 
 import (
-	"maps"
-	"strings"
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
@@ -29,18 +27,6 @@ const (
 	// maxProducers is how many are remembered of all peers together, unless
 	// Options.Producers is more. It bounds the memory: see PositionsBytes.
 	maxProducers = 8192
-	// returning are how many more are remembered of each source and identity, and of
-	// all, while docket reads its log and until producers have had the time to come
-	// back. The log does not say who is in use, so what was in use before a kill must
-	// not be the first to go.
-	returning = 1024
-	// returnTime is that time.
-	returnTime = 10 * time.Minute
-	// newBetweenSigns is how many producers may be new before those in use that were
-	// silent meanwhile get a sign of life in the log. With it they are among the newest
-	// when the log is read: one that was heard of just behind the last signs is in the
-	// next but one, and the commits under way come first.
-	newBetweenSigns = returning / 8
 )
 
 // PositionsBytes is the most memory that the producers of peers can take, whatever they
@@ -50,7 +36,7 @@ const (
 func PositionsBytes(limit int) int64 {
 	// Measured by TestPositionsBytes.
 	const each = 1100
-	return int64(max(limit, maxProducers)+returning) * each
+	return int64(max(limit, maxProducers)) * each
 }
 
 // producers are where those stand who number their lines. Those of one source and
@@ -64,25 +50,16 @@ type producers struct {
 	limit   int
 	byOwner map[owner]*nameTable
 	Peers   int // producers in the tables of peers
-	// until is when the bounds hold, in Unix nanoseconds: returning more are remembered
-	// before.
-	until int64
 	// resumed is when the log had been read, in Unix nanoseconds, 0 before. Frames of the end of
 	// the log are added after it, and were received before docket stopped.
 	resumed int64
 	// held are those in use: they are never forgotten.
 	held map[Producer]struct{}
-	// created counts the producers of peers that were new since the last signs of life.
-	created int
-	// legacy are the positions that an earlier docket has kept, by legacyKey. A producer
-	// that is not known goes on from there. Nothing is added but by the frames of such
-	// a docket.
-	legacy map[string]legacyPosition
 }
 
 // Len is how many producers are remembered.
 func (t *producers) Len() int {
-	n := len(t.legacy)
+	n := 0
 	for _, s := range t.byOwner {
 		n += len(s.ByName)
 	}
@@ -106,15 +83,7 @@ type place struct {
 	Numbers
 	name       string
 	Seen       int64  // Unix nanoseconds of its last chunk, or of the end of its last session
-	used       bool   // it was held since the last signs of life,
-	heard      bool   // and has had a chunk since
 	prev, next *place // in nameTable.idle; nil while it is held
-}
-
-// legacyPosition is a position of format version 1.
-type legacyPosition struct {
-	Number uint64 `json:"number"`
-	Seen   int64  `json:"seen"`
 }
 
 // storedProducer is a position as a checkpoint has it.
@@ -131,10 +100,7 @@ func newProducers(limit int) *producers {
 	if limit <= 0 {
 		limit = DefaultProducers
 	}
-	return &producers{
-		limit: limit, byOwner: map[owner]*nameTable{},
-		held: map[Producer]struct{}{}, legacy: map[string]legacyPosition{},
-	}
+	return &producers{limit: limit, byOwner: map[owner]*nameTable{}, held: map[Producer]struct{}{}}
 }
 
 // Find returns the position of p; known is false when it was never seen or has
@@ -143,50 +109,12 @@ func (t *producers) Find(p Producer) (n Numbers, known bool) {
 	if at := t.at(p); at != nil {
 		return at.Numbers, true
 	}
-	n, _, known = t.inherited(p)
-	return n, known
-}
-
-// inherited is what an earlier docket has kept of p, and under which key. Peers have one
-// position each, so nothing that one of them says changes that of another; names of
-// docket's own sources are theirs alone.
-func (t *producers) inherited(p Producer) (n Numbers, key string, ok bool) {
-	if own := strings.HasPrefix(p.Name, p.Source+"/"); own != (p.Identity == "") {
-		return Numbers{}, "", false
-	}
-	for _, key := range []string{legacyKey(p.Source, p.Name), legacyKey("", p.Name)} {
-		if old, ok := t.legacy[key]; ok {
-			return Numbers{Highest: old.Number}, key, true
-		}
-	}
-	return Numbers{}, "", false
-}
-
-// IsUnattributed reports whether p goes on from a position whose source is not known.
-func (t *producers) IsUnattributed(p Producer) bool {
-	_, key, ok := t.inherited(p)
-	return ok && key == p.Name && t.at(p) == nil
-}
-
-// legacyKey is the key of a name that a frame of version 1 has brought, from a source,
-// or that stood in a checkpoint of version 1: that has forgotten the source, which is "".
-// A name has no zero byte.
-func legacyKey(source, name string) string {
-	if source == "" {
-		return name
-	}
-	return source + "\x00" + name
+	return Numbers{}, false
 }
 
 // add takes the numbers of a frame. Those of a chunk follow each other.
 func (t *producers) add(f *segment.Frame) {
 	seen := max(f.Received, t.resumed)
-	if f.Legacy {
-		key := legacyKey(string(f.Source), string(f.Producer))
-		old := t.legacy[key]
-		t.legacy[key] = legacyPosition{max(old.Number, f.Position), max(old.Seen, seen)}
-		return
-	}
 	s := t.byOwner[owner{string(f.Source), string(f.Identity)}]
 	var p *place
 	if s != nil {
@@ -194,11 +122,11 @@ func (t *producers) add(f *segment.Frame) {
 	}
 	if p == nil {
 		if len(f.Identity) > 0 && f.Decided() == 0 {
-			return // a sign of life of a peer that damage has taken
+			return // it was not heard of
 		}
 		s, p = t.create(Producer{string(f.Source), string(f.Identity), string(f.Producer)}, seen)
 	}
-	p.Seen, p.heard = max(p.Seen, seen), true
+	p.Seen = max(p.Seen, seen)
 	if p.next != nil {
 		s.moveToFront(p)
 	}
@@ -211,26 +139,20 @@ func (t *producers) add(f *segment.Frame) {
 }
 
 func (t *producers) create(p Producer, now int64) (*nameTable, *place) {
-	n, _, _ := t.inherited(p)
 	s, at := t.insert(p)
-	at.Numbers, at.Seen = n, now
+	at.Seen = now
 	if !s.isOwn() {
-		t.created++
-		t.trim(s, now)
+		t.trim(s)
 	}
 	return s, at
 }
 
 // trim forgets what is beyond the bounds after a producer came into s.
-func (t *producers) trim(s *nameTable, now int64) {
-	limit, all := t.limit, max(t.limit, maxProducers)
-	if now < t.until {
-		limit, all = limit+returning, all+returning
-	}
-	for more := true; more && len(s.ByName) > limit; {
+func (t *producers) trim(s *nameTable) {
+	for more := true; more && len(s.ByName) > t.limit; {
 		more = t.evict(s)
 	}
-	for more := true; more && t.Peers > all; {
+	for more := true; more && t.Peers > max(t.limit, maxProducers); {
 		more = t.evict(t.largest(s))
 	}
 }
@@ -246,7 +168,7 @@ func (t *producers) insert(p Producer) (*nameTable, *place) {
 	}
 	at := &place{name: p.Name}
 	s.ByName[p.Name] = at
-	if _, at.used = t.held[p]; !at.used {
+	if _, isHeld := t.held[p]; !isHeld {
 		s.moveToFront(at)
 	}
 	if !s.isOwn() {
@@ -310,7 +232,6 @@ func (p *place) unlink() {
 func (t *producers) Hold(p Producer) {
 	t.held[p] = struct{}{}
 	if at := t.at(p); at != nil {
-		at.used = true
 		at.unlink()
 	}
 }
@@ -340,36 +261,13 @@ func (t *producers) forget(now time.Time) {
 			t.remove(s, s.idle.prev)
 		}
 	}
-	maps.DeleteFunc(t.legacy, func(_ string, p legacyPosition) bool { return p.Seen < old })
-}
-
-// Signs returns chunks that decide nothing, for the producers of peers that need a sign of
-// life in the log: they are or were in use, and had no chunk for long. Nearly always there
-// are none.
-func (t *producers) Signs() (list []segment.Chunk) {
-	if t.created < newBetweenSigns {
-		return nil
-	}
-	t.created = 0
-	for key, s := range t.byOwner {
-		if key.isOwn() {
-			continue
-		}
-		for _, p := range s.ByName {
-			if p.used && !p.heard {
-				list = append(list, segment.Chunk{Source: key.Source, Identity: key.Identity, Producer: p.name, Position: p.Highest})
-			}
-			p.used, p.heard = p.next == nil, false
-		}
-	}
-	return list
 }
 
 // Resume ends the reading of the log. The time in which docket did not run does not count: no
 // producer could send then. A producer of docket's own must not be forgotten in the middle of
 // a file. newest is when docket is known to have run last.
 func (t *producers) Resume(newest int64, now time.Time) {
-	t.created, t.until, t.resumed = 0, now.Add(returnTime).UnixNano(), now.UnixNano()
+	t.resumed = now.UnixNano()
 	rest := now.UnixNano() - newest
 	if newest == 0 || rest <= 0 {
 		return
@@ -378,10 +276,6 @@ func (t *producers) Resume(newest int64, now time.Time) {
 		for _, p := range s.ByName {
 			p.Seen += rest
 		}
-	}
-	for name, p := range t.legacy {
-		p.Seen += rest
-		t.legacy[name] = p
 	}
 }
 
@@ -413,13 +307,12 @@ func (s *nameTable) stored(p *place) storedProducer {
 
 // restore takes the positions of a checkpoint, which may have been made with another
 // limit.
-func (t *producers) restore(list []storedProducer, legacy map[string]legacyPosition) {
+func (t *producers) restore(list []storedProducer) {
 	for _, stored := range list {
 		s, p := t.insert(Producer{stored.Source, stored.Identity, stored.Name})
 		p.Numbers, p.Seen = stored.Numbers, stored.Seen
 		if !s.isOwn() {
-			t.trim(s, stored.Seen)
+			t.trim(s)
 		}
 	}
-	maps.Copy(t.legacy, legacy)
 }

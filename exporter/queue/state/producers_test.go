@@ -135,21 +135,6 @@ func TestAHelloAloneIsNotRemembered(t *testing.T) {
 	}
 }
 
-// Once producers have had the time to come back, the bounds hold again.
-func TestBoundsHoldAfterTheReturn(t *testing.T) {
-	now := time.Now()
-	s := New(10).Producers
-	say(s, peer(1), 0, 3*returning, now)
-	if s.Peers != 10+returning {
-		t.Errorf("while the log is read: got %d names, want %d", s.Peers, 10+returning)
-	}
-	s.Resume(now.UnixNano(), now)
-	say(s, peer(1), 10000, 10001, now.Add(returnTime+time.Second))
-	if s.Peers != 10 {
-		t.Errorf("after the return: got %d names, want 10", s.Peers)
-	}
-}
-
 // A limit that is lower than at the last run holds for what was kept then.
 func TestALowerLimitHolds(t *testing.T) {
 	now := time.Now()
@@ -157,7 +142,7 @@ func TestALowerLimitHolds(t *testing.T) {
 	say(s, peer(1), 0, 60000, now)
 	kept := s.stored(now)
 	s = newProducers(100)
-	s.restore(kept, nil)
+	s.restore(kept)
 	if s.Peers != 100 || !knows(s, peer(1), 59999) {
 		t.Errorf("got %d names, want the newest 100", s.Peers)
 	}
@@ -178,34 +163,6 @@ func TestTheComersTableGivesWay(t *testing.T) {
 	}
 }
 
-// What an earlier docket has kept of a name is for producers of the source that brought
-// it, as far as is known, and names of a source are for that source.
-func TestEarlierPositionsAreForTheirSource(t *testing.T) {
-	s := newProducers(0)
-	old := func(source, name string, number uint64) {
-		s.add(&segment.Frame{Legacy: true, Source: []byte(source), Producer: []byte(name), Position: number, Duplicates: 1})
-	}
-	old("tcp", "pod", 7)
-	old("tail", "tail/file", 8)
-	s.legacy["pod"] = legacyPosition{Number: 5}
-	s.legacy["gatekeeper/run"] = legacyPosition{Number: 6}
-	for p, want := range map[Producer]uint64{
-		{Source: "tcp", Identity: "cert:a", Name: "pod"}:                7,
-		{Source: "tcp", Identity: "cert:b", Name: "pod"}:                7,
-		{Source: "unix", Identity: "uid:1", Name: "pod"}:                5,
-		{Source: "gatekeeper", Identity: "", Name: "pod"}:               0,
-		{Source: "gatekeeper", Identity: "", Name: "gatekeeper/run"}:    6,
-		{Source: "gatekeeper", Identity: "any", Name: "gatekeeper/run"}: 0,
-		{Source: "tail", Identity: "", Name: "gatekeeper/run"}:          0,
-		{Source: "tail", Identity: "", Name: "tail/file"}:               8,
-		{Source: "unix", Identity: "uid:1", Name: "tail/file"}:          0,
-	} {
-		if n, known := s.Find(p); n.Highest != want || known != (want > 0) {
-			t.Errorf("%+v: got %d, known %t, want %d", p, n.Highest, known, want)
-		}
-	}
-}
-
 // The end of the log is added when the log has been read. Who stands in it alone is
 // remembered as all others are, however long docket did not run.
 func TestEndOfTheLogIsRemembered(t *testing.T) {
@@ -214,32 +171,8 @@ func TestEndOfTheLogIsRemembered(t *testing.T) {
 	s := newProducers(0)
 	s.Resume(stopped.UnixNano(), now)
 	say(s, peer(1), 0, 1, stopped)
-	s.add(&segment.Frame{Source: []byte("tcp"), Producer: []byte("earlier"), Legacy: true, Position: 7, Duplicates: 1, Received: stopped.UnixNano()})
 	s.forget(now)
 	if !knows(s, peer(1), 0) {
 		t.Error("a producer is forgotten")
-	}
-	if n, _ := s.Find(Producer{Source: "tcp", Identity: "any", Name: "earlier"}); n.Highest != 7 {
-		t.Errorf("got %v, want what an earlier docket has received, up to 7", n)
-	}
-}
-
-// What a producer goes on from while docket runs it goes on from when the log is read,
-// however long docket did not run.
-func TestEarlierPositionsAreReplayed(t *testing.T) {
-	now := time.Now()
-	for _, when := range []string{"live", "replay"} {
-		s := newProducers(0)
-		s.legacy["p"] = legacyPosition{Number: 500, Seen: now.Add(-72 * time.Hour).UnixNano()}
-		if when == "live" {
-			s.Resume(now.Add(-72*time.Hour).UnixNano(), now)
-		}
-		s.add(&segment.Frame{
-			Source: []byte("tcp"), Identity: []byte("any"), Producer: []byte("p"),
-			Position: 501, Duplicates: 1, Received: now.UnixNano(),
-		})
-		if n, _ := s.Find(Producer{Source: "tcp", Identity: "any", Name: "p"}); n.Highest != 501 || len(n.Gaps) > 0 {
-			t.Errorf("%s: got %v, want 501 without a gap", when, n)
-		}
 	}
 }

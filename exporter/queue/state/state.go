@@ -2,7 +2,6 @@ package state
 
 import (
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -43,25 +42,21 @@ type SourceTally struct {
 // New returns an empty state that remembers so many producers of each source and
 // identity; 0: DefaultProducers. It is for reading the log, until Producers.Resume.
 func New(limit int) *State {
-	s := &State{totals: totals{Sources: map[string]*SourceTally{}}, Producers: newProducers(limit)}
-	s.Producers.until = math.MaxInt64 // what is in use is not known yet
-	return s
+	return &State{totals: totals{Sources: map[string]*SourceTally{}}, Producers: newProducers(limit)}
 }
 
 // Restore takes over what a checkpoint says, which may have been made with another limit
 // of producers.
 func (s *State) Restore(c *Checkpoint) {
 	s.totals = c.clone()
-	s.Producers.restore(c.Producers, c.Legacy)
+	s.Producers.restore(c.Producers)
 }
 
 // Checkpoint returns what s adds up to now. Producers that were silent for a day are
 // forgotten.
 func (s *State) Checkpoint(now time.Time) *Checkpoint {
 	s.Producers.forget(now)
-	return &Checkpoint{
-		Written: now.UnixNano(), totals: s.clone(), Producers: s.Producers.stored(now), Legacy: maps.Clone(s.Producers.legacy),
-	}
+	return &Checkpoint{Written: now.UnixNano(), totals: s.clone(), Producers: s.Producers.stored(now)}
 }
 
 // newSourceTally returns a tally of nothing.
@@ -133,15 +128,6 @@ func (s *totals) clone() totals {
 		c.Sources[name] = &copied
 	}
 	return c
-}
-
-// decided is how many lines have a fate.
-func (t *SourceTally) decided() uint64 {
-	n := t.Stored + t.Duplicate
-	for _, refused := range t.Refused {
-		n += refused
-	}
-	return n
 }
 
 // Clone returns a copy that shares nothing.

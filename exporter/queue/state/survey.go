@@ -23,10 +23,9 @@ type Survey struct {
 	Queue uuid.UUID
 	// Segments are those of this queue, in order and linked; Foreign those of another.
 	Segments, Foreign []*segment.Stored
-	Spares            []spare
 
 	Begun     []string // files of segments that were being begun
-	Number    int      // the highest in a name of either
+	Number    int      // the highest in a name of theirs
 	Leftovers []string // all that was begun and not finished: they mean nothing
 	Strays    []string // files that no queue makes
 
@@ -47,14 +46,6 @@ type Survey struct {
 	KnownDurable uint64
 }
 
-// spare is a segment that waits to be used again.
-type spare struct {
-	Name  string
-	Size  int64
-	Epoch uint64 // the last in which it was a segment
-	Err   error  // why it is of no use
-}
-
 // ErrOtherQueue says that a file is whole and belongs to a queue that is not this
 // one.
 var ErrOtherQueue = errors.New("it belongs to queue")
@@ -66,16 +57,13 @@ func Look(fsys disk.FS, dir string) (*Survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range s.Spares {
-		s.Spares[i].read(fsys, dir)
-	}
 	for _, found := range s.Segments {
 		readSegmentHeader(fsys, dir, found)
 	}
 	s.Cursors, s.Accounts, s.CursorsErr = OpenCursorFile(fsys, dir)
 	s.Checkpoint, s.HasCheckpoint, s.CheckpointErr = readCheckpoint(fsys, dir)
 	s.identify()
-	s.Known = s.Checkpoint.Known()
+	s.Known = len(s.Checkpoint.Producers)
 	segment.Link(s.Segments)
 	s.trace()
 	s.KnownDurable = s.Checkpoint.NextSeq
@@ -105,33 +93,17 @@ func (s *Survey) add(name string) {
 		s.Segments = append(s.Segments, &segment.Stored{Name: n})
 		return
 	}
-	was, isSpare := parseNumbered(name, SparePrefix, "")
 	begun, isBegun := parseNumbered(name, BeginPrefix, disk.NewSuffix)
-	s.Number = max(s.Number, was, begun)
+	s.Number = max(s.Number, begun)
 	if isBegun {
 		s.Begun = append(s.Begun, name)
 	}
 	switch {
 	case slices.Contains([]string{CursorsFile, PositionsFile, LockFile, ReserveFile, ConfigFile}, name):
-	case isSpare:
-		s.Spares = append(s.Spares, spare{Name: name})
 	case strings.HasSuffix(name, disk.NewSuffix):
 		s.Leftovers = append(s.Leftovers, name)
 	default:
 		s.Strays = append(s.Strays, name)
-	}
-}
-
-func (s *spare) read(fsys disk.FS, dir string) {
-	path := filepath.Join(dir, s.Name)
-	f, err := fsys.Open(path)
-	if err != nil {
-		s.Err = err
-		return
-	}
-	defer f.Close()
-	if s.Size, s.Err = f.Size(); s.Err == nil {
-		s.Epoch, s.Err = segment.SpareEpoch(f, path)
 	}
 }
 
@@ -196,9 +168,6 @@ func (s *Survey) identify() {
 // since that of another incarnation may be given to other records elsewhere.
 func (s *Survey) trace() {
 	known, first := s.Checkpoint.Lineage, lineage.Lineage(nil)
-	if s.HasCheckpoint && len(known) == 0 { // of a docket whose ids began with that of the queue
-		known = lineage.Lineage{{ID: s.Queue.String(), First: 1}}
-	}
 	for _, found := range s.Segments {
 		id := found.Header.Incarnation
 		switch {
@@ -232,9 +201,6 @@ func ownerOf(ids []uuid.UUID) (owner uuid.UUID) {
 // may be said of a queue, or done to it, without all of its files.
 func (s *Survey) UnknownVersion() error {
 	errs := []error{s.CursorsErr, s.CheckpointErr}
-	for _, spare := range s.Spares {
-		errs = append(errs, spare.Err)
-	}
 	for _, found := range slices.Concat(s.Segments, s.Foreign) {
 		errs = append(errs, found.OpenErr)
 	}
