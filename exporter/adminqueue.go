@@ -102,11 +102,12 @@ const maxVisited = 1 << 17
 
 // visitStored shows a source the records that it has stored, among the last of the queue.
 func (e *Exporter) visitStored(ctx context.Context, source string, visit func(producer string, record []byte)) error {
-	done, err := e.beginReading(ctx)
-	if err != nil {
-		return err
+	select {
+	case e.lookers <- struct{}{}:
+		defer func() { <-e.lookers }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	defer done()
 	last := e.queue.LastSeq()
 	return readAhead(e.config().Queue.Directory, e.queue)(ctx, last+1-min(last, maxVisited), func(r queue.Record) bool {
 		if r.Source == source {

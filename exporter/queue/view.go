@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
