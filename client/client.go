@@ -175,7 +175,11 @@ func (c *Client) Log(ctx context.Context, r *decision.Record) error {
 	if err != nil {
 		return err
 	}
-	return c.log(ctx, l)
+	result, err := c.take(ctx, l)
+	if err != nil {
+		return err
+	}
+	return c.await(ctx, result)
 }
 
 // TryLog takes r to be sent and never waits. An error says that it was not taken
@@ -260,14 +264,7 @@ func (c *Client) export(ctx context.Context, r *decision.Record) (result <-chan 
 // LogLine is Log for a record that is JSON already: one object, without a
 // newline in it. Its bytes are stored as they are. The line is copied.
 func (c *Client) LogLine(ctx context.Context, text []byte, d decision.Decision) error {
-	if c == nil {
-		return nil
-	}
-	l, err := c.line(text, d)
-	if err != nil {
-		return err
-	}
-	return c.log(ctx, l)
+	return c.LogLines(ctx, []Line{{text, d}})[0]
 }
 
 // Line is a record that is JSON already; see LogLine.
@@ -372,15 +369,6 @@ func (c *Client) take(ctx context.Context, l *line) (result <-chan error, err er
 		err = fmt.Errorf("%w: %s", err, c.link.why())
 	}
 	return nil, err
-}
-
-// log takes l and waits for what becomes of it.
-func (c *Client) log(ctx context.Context, l *line) error {
-	result, err := c.take(ctx, l)
-	if err != nil {
-		return err
-	}
-	return c.await(ctx, result)
 }
 
 // await waits for what becomes of a line.

@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"log"
-	"net/http"
 	"time"
 
 	"github.com/docket-export/docket/client"
@@ -38,19 +37,4 @@ func Example() {
 		ResourceName:      "cart-7d9",
 		Timestamp:         time.Now(),
 	}) // what finds no room is counted, and told in the stream
-}
-
-// The operator decides, by the mode in the configuration file, whether a verdict
-// waits for its record. With BlockingStrict a verdict that cannot be proven
-// later is not given at all.
-func ExampleClient_Export() {
-	var c *client.Client // from the configuration
-	http.HandleFunc("/admit", func(w http.ResponseWriter, r *http.Request) {
-		verdict := &decision.Record{Decision: decision.Deny, Process: decision.Admission}
-		if err := c.Export(r.Context(), verdict); err != nil {
-			http.Error(w, "the decision could not be recorded: "+err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		// answer the admission review
-	})
 }

@@ -37,19 +37,9 @@ type later struct {
 }
 
 type putOff struct {
-	f     func()
+	f     func() // nil: there are losses to count alone
 	bytes int
-	// mark, instead of f, is closed when all before it has run.
-	mark chan struct{}
-}
-
-func (p putOff) run() {
-	switch {
-	case p.f != nil:
-		p.f()
-	case p.mark != nil:
-		close(p.mark)
-	}
+	mark  bool // it makes no record, and tells flushLater that all before it has run
 }
 
 // Later runs f within some 10 ms, on a goroutine of the client and behind every earlier f. So the
@@ -105,7 +95,9 @@ func (c *Client) runLater() {
 		if !ok {
 			return
 		}
-		p.run()
+		if p.f != nil {
+			p.f()
+		}
 		done = p.bytes
 	}
 }
@@ -151,7 +143,7 @@ func (c *Client) flushLater(ctx context.Context) error {
 		c.later.mu.Unlock()
 		return nil
 	}
-	c.putOffLocked(putOff{mark: mark})
+	c.putOffLocked(putOff{f: func() { close(mark) }, mark: true})
 	c.later.mu.Unlock()
 	select {
 	case <-mark:
@@ -175,8 +167,8 @@ func (c *Client) endLater(ctx context.Context) (left int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.waiting.len() > 0 {
-		if p := l.waiting.popFront(); p.mark != nil {
-			close(p.mark)
+		if p := l.waiting.popFront(); p.mark {
+			p.f()
 		} else {
 			l.lost[unspecified]++
 			left++

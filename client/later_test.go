@@ -104,20 +104,6 @@ func TestLaterIsBounded(t *testing.T) {
 	}
 }
 
-// A loss is told at once where nothing hangs, though nothing else is logged.
-func TestLoseIsTold(t *testing.T) {
-	e := newExporter(t)
-	c := e.client(Config{})
-	c.Lose(decision.Allow, 2)
-	if err := e.Wait(within(t), 1); err != nil {
-		t.Fatal(err)
-	}
-	if _, lost := sequences(t, e.Lines()); lost[decision.Allow] != 2 {
-		t.Errorf("told as lost: got %v, want 2 allows", lost)
-	}
-	closeClient(t, c)
-}
-
 // Close says what it did not wait for.
 func TestCloseWhileAFunctionHangs(t *testing.T) {
 	e := newExporter(t)

@@ -12,10 +12,6 @@ import (
 	"os"
 )
 
-// maxPEMBytes bounds the files of TLSConfig: the CA bundle of a whole system has
-// 250 KiB.
-const maxPEMBytes = 1 << 20
-
 // TLSConfig is how the client verifies the exporter and shows who it is. The
 // zero value trusts the CAs of the system and shows no certificate.
 //
@@ -76,7 +72,7 @@ func (t *TLSConfig) over(plain Dial, host string) Dial {
 func (t *TLSConfig) load() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CAFile != "" {
-		data, err := readFile(t.CAFile, maxPEMBytes)
+		data, err := readFile(t.CAFile)
 		if err != nil {
 			return nil, fmt.Errorf("tls.caFile %s: %w", t.CAFile, err)
 		}
@@ -88,11 +84,11 @@ func (t *TLSConfig) load() (*tls.Config, error) {
 	if t.CertFile == "" {
 		return config, nil
 	}
-	cert, err := readFile(t.CertFile, maxPEMBytes)
+	cert, err := readFile(t.CertFile)
 	if err != nil {
 		return nil, fmt.Errorf("tls.certFile %s: %w", t.CertFile, err)
 	}
-	key, err := readFile(t.KeyFile, maxPEMBytes)
+	key, err := readFile(t.KeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("tls.keyFile %s: %w", t.KeyFile, err)
 	}
@@ -127,29 +123,10 @@ func (t *TLSConfig) hint(err error) string {
 	return ""
 }
 
-// readFile reads a small regular file. A pipe or device is refused: it would
-// block, and can be read only once. The error does not name the file.
-func readFile(path string, most int64) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, withHint(err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("is not a regular file: name the file itself")
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, withHint(err)
-	}
-	defer f.Close() // read only: nothing can be lost
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil {
-		return nil, withHint(err)
-	}
-	if int64(len(data)) > most {
-		return nil, fmt.Errorf("is larger than %d KiB: is it the right file?", most>>10)
-	}
-	return data, nil
+// readFile reads a file. The error does not name it.
+func readFile(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	return data, withHint(err)
 }
 
 // withHint drops the path from an error of package os and says what to do.

@@ -31,35 +31,35 @@ type Dial = func(ctx context.Context) (net.Conn, error)
 // network: that is for Dial to do. An error is a mistake in address or in c.
 type Transport func(address string, c *Config) (Dial, error)
 
-// builtIn returns the transport of the package itself for scheme, nil when there
-// is none.
-func builtIn(scheme string) Transport {
+// transport returns the way to c.Address, by its scheme. own says that it is one of
+// c.Transports. The error is a problem.
+func (c *Config) transport() (t Transport, own bool, err error) {
+	scheme, _, ok := strings.Cut(c.Address, "://")
+	if !ok {
+		return nil, false, Problem{Key: "address", Text: withoutScheme(c.Address)}
+	}
+	if t := c.Transports[scheme]; t != nil {
+		return t, true, nil
+	}
 	switch scheme {
 	case "unix":
-		return unixTransport
+		return unixTransport, false, nil
 	case "tcp":
-		return tcpTransport
+		return tcpTransport, false, nil
 	}
-	return nil
-}
-
-// transport returns the transport of c for scheme, nil when there is none. own
-// says that it is one of c.Transports.
-func (c *Config) transport(scheme string) (t Transport, own bool) {
-	if t := c.Transports[scheme]; t != nil {
-		return t, true
-	}
-	return builtIn(scheme), false
+	known := slices.AppendSeq([]string{"tcp", "unix"}, maps.Keys(c.Transports))
+	slices.Sort(known)
+	return nil, false, Problem{Key: "address", Text: fmt.Sprintf("must have a known scheme: %s%s",
+		strings.Join(slices.Compact(known), ", "), not(scheme))}
 }
 
 // dial returns the way to the exporter at c.Address, which must not be empty.
 // Every attempt is bounded by connectTimeout. An error is a mistake in c.
 func (c *Config) dial() (Dial, error) {
-	scheme, err := c.scheme()
+	t, own, err := c.transport()
 	if err != nil {
 		return nil, err
 	}
-	t, own := c.transport(scheme)
 	dial, err := t(c.Address, c)
 	switch {
 	case err != nil && own:
@@ -67,7 +67,7 @@ func (c *Config) dial() (Dial, error) {
 	case err != nil:
 		return nil, err
 	case dial == nil:
-		return nil, Problem{Key: "address", Text: fmt.Sprintf("transport %s returned no Dial function", scheme)}
+		return nil, Problem{Key: "address", Text: "its transport returned no Dial function"}
 	}
 	return func(ctx context.Context) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
@@ -79,33 +79,14 @@ func (c *Config) dial() (Dial, error) {
 // addressProblems says what is wrong with c.Address, as far as the package knows
 // the transport.
 func (c *Config) addressProblems() problems {
-	scheme, err := c.scheme()
-	if err == nil {
-		if t, own := c.transport(scheme); !own {
-			_, err = t(c.Address, c)
-		}
+	t, own, err := c.transport()
+	if err == nil && !own {
+		_, err = t(c.Address, c)
 	}
-	var found Problem
-	if errors.As(err, &found) {
+	if found, ok := errors.AsType[Problem](err); ok {
 		return problems{found}
 	}
 	return nil
-}
-
-// scheme returns the scheme of c.Address, for which there is a transport. The
-// error is a problem.
-func (c *Config) scheme() (string, error) {
-	scheme, _, ok := strings.Cut(c.Address, "://")
-	if !ok {
-		return "", Problem{Key: "address", Text: withoutScheme(c.Address)}
-	}
-	if t, _ := c.transport(scheme); t == nil {
-		known := slices.AppendSeq([]string{"tcp", "unix"}, maps.Keys(c.Transports))
-		slices.Sort(known)
-		return "", Problem{Key: "address", Text: fmt.Sprintf("must have a known scheme: %s%s",
-			strings.Join(slices.Compact(known), ", "), not(scheme))}
-	}
-	return scheme, nil
 }
 
 // abstractName says why a socket without a file is refused.

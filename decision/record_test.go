@@ -110,24 +110,6 @@ func TestAppendLine(t *testing.T) {
 	}
 }
 
-func TestAppendLineRefuses(t *testing.T) {
-	tests := map[string]decision.Record{
-		"invalid":           {Decision: "maybe"},
-		"cannot be encoded": {Timestamp: time.Date(2026, 1, 1, 0, 0, 0, 0, time.FixedZone("far", 25*60*60))},
-	}
-	for name, r := range tests {
-		t.Run(name, func(t *testing.T) {
-			got, err := r.AppendLine([]byte("before\n"))
-			if err == nil || !strings.HasPrefix(err.Error(), "record: ") {
-				t.Errorf("got error %v, want one of the record", err)
-			}
-			if string(got) != "before\n" {
-				t.Errorf("got %q, want the line before alone", got)
-			}
-		})
-	}
-}
-
 // What is written reads back as the same record.
 func TestLineRoundTrip(t *testing.T) {
 	want := full()

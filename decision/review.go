@@ -112,8 +112,8 @@ func (r *ReviewReader) asked() (record *Record, version string, err error) {
 		RequestUsername:    d.text(user, "request.userInfo.username"),
 		RequestUserUID:     d.text(user, "request.userInfo.uid"),
 		RequestUserGroups:  d.texts(user, "request.userInfo.groups"),
-		Object:             r.content(request, ContentObject),
-		OldObject:          r.content(request, ContentOldObject),
+		Object:             content(request, ContentObject),
+		OldObject:          content(request, ContentOldObject),
 	}
 	if original := d.object(request, "request.requestResource"); original != nil { // before it was converted for the webhook
 		record.RequestResource = d.text(original, "request.requestResource.resource")
@@ -137,9 +137,9 @@ func (r *ReviewReader) asked() (record *Record, version string, err error) {
 	return record, version, nil
 }
 
-// content returns a copy of an object that was asked for, nil for null.
-func (r *ReviewReader) content(request members, c Content) []byte {
-	if !slices.Contains(r.include, c) || !request.has(string(c)) {
+// content returns a copy of an object, nil for null: for one that was not asked for too.
+func content(request members, c Content) []byte {
+	if !request.has(string(c)) {
 		return nil
 	}
 	return bytes.Clone(request.get(string(c)))

@@ -373,6 +373,9 @@ func TestReviewReaderReadsFloods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := decision.NewReviewReader(decision.ContentObject, decision.ContentOldObject, decision.ContentPatch)
 			write(r)
+			if got := r.Size(); got > 2<<20 {
+				t.Errorf("got %d bytes held, want 2 MiB at most", got)
+			}
 			if rec, err := decision.ReviewRecord(r, nil); err == nil && rec.RequestUID != "u-1" {
 				t.Errorf("got %+v, want the request that was made", rec)
 			}

@@ -95,14 +95,6 @@ func TestDetails(t *testing.T) {
 			},
 			`"details":{"g":{"a":1,"b":3,"c":4}}`,
 		},
-		"group in place of a value": {
-			func(l *slog.Logger) { l.Info("m", "g", 1, slog.Group("g", "a", 2)) },
-			`"details":{"g":{"a":2}}`,
-		},
-		"value in place of a group": {
-			func(l *slog.Logger) { l.Info("m", slog.Group("g", "a", 2), "g", 1) },
-			`"details":{"g":1}`,
-		},
 		"value between groups": {
 			func(l *slog.Logger) { l.Info("m", slog.Group("g", "a", 2), "g", 1, slog.Group("g", "b", 3)) },
 			`"details":{"g":{"b":3}}`,
@@ -112,10 +104,6 @@ func TestDetails(t *testing.T) {
 				l.Info("m", "before", 1, "details", json.RawMessage(`{"missing": ["team"], "n": 1.10}`), "after", 2)
 			},
 			`"details":{"after":2,"before":1,"missing":["team"],"n":1.10}`,
-		},
-		"details as a group": {
-			func(l *slog.Logger) { l.Info("m", slog.Group("details", "missing", []string{"team"})) },
-			`"details":{"missing":["team"]}`,
 		},
 		"details that are no object": {
 			func(l *slog.Logger) { l.Info("m", "details", []int{1, 2}, "a", 3) },

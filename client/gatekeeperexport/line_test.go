@@ -2,9 +2,6 @@ package gatekeeperexport
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/docket-export/docket/decision"
@@ -101,32 +98,5 @@ func TestClassify(t *testing.T) {
 				t.Errorf("got decision %q, ends run %t, want %q, %t", got.decision, got.endsRun, tt.want, tt.endsRun)
 			}
 		})
-	}
-}
-
-// Records that Gatekeeper wrote go through as they are.
-func TestRealRecords(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "records", "gatekeeper-audit.ndjson"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ranks, ends := make(map[decision.Decision]int), 0
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSuffix(line, "\n")
-		r, err := encode(json.RawMessage(line))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(r.line) != line {
-			t.Errorf("got  %s\nwant %s", r.line, line)
-		}
-		ranks[r.decision]++
-		if r.endsRun {
-			ends++
-		}
-	}
-	// Every violation has an action; the records around the run have none.
-	if ranks[""] != 2 || ranks[decision.DryRun] == 0 || ends != 1 {
-		t.Errorf("got ranks %v and %d ends of a run", ranks, ends)
 	}
 }

@@ -18,19 +18,8 @@ func token(line []byte, i int) (int, byte) {
 	if uint(i) < uint(len(line)) && line[i] > ' ' {
 		return i, line[i]
 	}
-	i = spaceEnd(line, i)
+	i = SkipSpace(line, i)
 	return i, at(line, i)
-}
-
-func spaceEnd(line []byte, i int) int {
-	for {
-		switch at(line, i) {
-		case ' ', '\t', '\r', '\n':
-			i++
-		default:
-			return i
-		}
-	}
 }
 
 // plainEnd returns the index of the first byte of a string from text[i] on that does not

@@ -157,30 +157,9 @@ func StringEnd(text []byte, i int) int {
 // ValueEnd returns the index after the value that begins at text[i], and i where none
 // begins.
 func ValueEnd(text []byte, i int) int {
-	if i == len(text) {
-		return i
-	}
-	switch text[i] {
-	case '"':
-		return StringEnd(text, i)
-	case '{', '[':
-		for depth := 0; i < len(text); {
-			switch c := text[i]; c {
-			case '"':
-				i = StringEnd(text, i)
-				continue
-			case '{', '[':
-				depth++
-			case '}', ']':
-				if depth--; depth == 0 {
-					return i + 1
-				}
-			}
-			i++
-		}
-		return i
-	}
-	return i + scalarEnd(text[i:])
+	var e End
+	n, _ := e.Next(text[i:])
+	return i + n
 }
 
 // scalarEnd returns the index after the number or word that text begins with.

@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 )
@@ -87,9 +86,6 @@ func (c Closing) Append(dst []byte) []byte {
 
 // ParseReply reads one line from the exporter, without its newline.
 func ParseReply(line []byte) (Reply, error) {
-	if ack, ok := plainAck(line); ok {
-		return ack, nil
-	}
 	o, err := parseObject(line)
 	if err != nil {
 		return nil, fmt.Errorf("reply: %w", err)
@@ -99,24 +95,6 @@ func ParseReply(line []byte) (Reply, error) {
 		return nil, fmt.Errorf("reply: %w", err)
 	}
 	return r, nil
-}
-
-// plainAck reads an Ack as Append writes it, which nearly every reply is, at a
-// fraction of the cost of reading JSON. Another line may be an Ack too.
-func plainAck(line []byte) (_ Ack, ok bool) {
-	line = bytes.TrimSuffix(line, []byte("\n"))
-	digits, ok := bytes.CutPrefix(line, []byte(`{"ack":`))
-	if !ok {
-		return Ack{}, false
-	}
-	through, err := wholeNumber(bytes.TrimSuffix(digits, []byte("}")))
-	if err != nil {
-		return Ack{}, false
-	}
-	ack := Ack{Through: through}
-	var room [32]byte // on the stack
-	written := ack.Append(room[:0])
-	return ack, bytes.Equal(line, written[:len(written)-1])
 }
 
 func parseReply(o object) (Reply, error) {
