@@ -41,29 +41,21 @@ func planting(t *testing.T, path string, toDir bool) {
 // Where docket cannot go on without the name that somebody has planted, it does not
 // start, and says which it is.
 func TestPlantedLinkEndsTheStart(t *testing.T) {
-	for path, toDir := range map[string]bool{"queue/lock": false, "queue/cursors": false, "queue/positions": false} {
-		t.Run(path, func(t *testing.T) {
-			config, _ := testConfig(t)
-			planting(t, path, toDir)
-			p := startProcess(t, "run", "-f", config)
-			if got := p.wait(); got != command.ExitFailed {
-				t.Errorf("got exit code %d, want %d", got, command.ExitFailed)
-			}
-			if want := path + " is a symbolic link, which docket did not create and does not use: find out who created it, and remove it"; !strings.Contains(p.stderr(), want) {
-				t.Errorf("got %q, want %q in it", p.stderr(), want)
-			}
-		})
-	}
-	for _, path := range []string{"data/queue", "data/export"} {
-		t.Run(path, func(t *testing.T) {
-			t.Chdir(t.TempDir())
-			planting(t, path, true)
-			p := startProcess(t, "run", "--data", "data")
-			if got := p.wait(); got != command.ExitUsage {
-				t.Errorf("got exit code %d, want %d", got, command.ExitUsage)
-			}
-			if want := path + " is a symbolic link"; !strings.Contains(p.stderr(), want) {
-				t.Errorf("got %q, want %q in it", p.stderr(), want)
+	for _, test := range []struct {
+		path  string
+		toDir bool
+		args  []string
+		code  int
+	}{
+		{"queue/cursors", false, []string{"run", "-f", "docket.yaml"}, command.ExitFailed},
+		{"data/export", true, []string{"run", "--data", "data"}, command.ExitUsage},
+	} {
+		t.Run(test.path, func(t *testing.T) {
+			testConfig(t)
+			planting(t, test.path, test.toDir)
+			p := startProcess(t, test.args...)
+			if got, want := p.wait(), test.path+" is a symbolic link"; got != test.code || !strings.Contains(p.stderr(), want) {
+				t.Errorf("got exit code %d and %q, want %d and %q", got, p.stderr(), test.code, want)
 			}
 		})
 	}
