@@ -140,8 +140,8 @@ func TestTLSCARotates(t *testing.T) {
 	if err := os.Remove(files.CAFile); err != nil {
 		t.Fatal(err)
 	}
-	if got := files.CAVersion(); got != "" {
-		t.Errorf("the file was removed: got version %q, want none", got)
+	if got := files.CAVersion(); got == version {
+		t.Errorf("the file was removed: got version %q, want another", got)
 	}
 	if got := (TLS{}).CAVersion(); got != "" {
 		t.Errorf("no file: got version %q, want none", got)
