@@ -41,26 +41,16 @@ limits: {maxRecordBytes: 4Ki}
 sources:
 - name: unix
   unix: {path: DIR/unix.sock}RULES
-- name: nokey
-  unix: {path: DIR/nokey.sock}LATE
-- name: tcp
-  tcp: {address: "TCP"}RULES
 - name: opa
   opa: {address: "OPA"}RULES
 - name: audit
   kubernetesAudit: {address: "AUDIT"}RULES
-- name: gk
-  gatekeeper: {path: DIR/gk}RULES
 - name: gk-delta
   gatekeeper: {path: DIR/gk-delta, delta: true}RULES
 - name: gk-late
   gatekeeper: {path: DIR/gk-late, delta: true}LATE
-- name: tail-json
-  tail: {path: DIR/tail-json.log, format: json}RULES
 - name: tail-cri
   tail: {path: DIR/tail-cri.log, format: cri}RULES
-- name: tail-console
-  tail: {path: DIR/tail-console.log, format: opaConsole}RULES
 - name: tail-denies
   tail: {path: DIR/tail-denies.log, format: gatekeeperDenies}RULES
 queue: {directory: DIR/queue, maxBytes: 64Mi}
@@ -90,7 +80,7 @@ func newEverySource(t *testing.T, rules string) *everySource {
 		_, _ = w.Write(append([]byte("never: "), body...))
 	}))
 	t.Cleanup(echo.Close)
-	for _, name := range []string{"tcp", "opa", "audit", "admin"} {
+	for _, name := range []string{"opa", "audit", "admin"} {
 		address, err := testcli.FreeAddress()
 		if err != nil {
 			t.Fatal(err)
@@ -100,7 +90,7 @@ func newEverySource(t *testing.T, rules string) *everySource {
 	s.admin = s.addresses["admin"]
 	early, late := strings.ReplaceAll(rules, "KEY", "hmac.key"), strings.ReplaceAll(rules, "KEY", "late.key")
 	text := strings.NewReplacer("RULES", early, "LATE", late).Replace(everySourceConfig)
-	writeFile(t, s.config, strings.NewReplacer("DIR", dir, "TCP", s.addresses["tcp"], "OPA", s.addresses["opa"],
+	writeFile(t, s.config, strings.NewReplacer("DIR", dir, "OPA", s.addresses["opa"],
 		"AUDIT", s.addresses["audit"], "ADMIN", s.admin, "SIEM", echo.URL).Replace(text))
 	writeFile(t, s.path("hmac.key"), "a key of an HMAC")
 	t.Chdir(dir)
@@ -182,18 +172,10 @@ func ignoreGone(err error) error {
 	return err
 }
 
+// feedUnix writes lines and a last one that is too long, and hears what is answered.
 func (s *everySource) feedUnix(source string, _ int, text string) {
-	s.feedLines("unix", s.path(source+".sock"), text)
-}
-
-func (s *everySource) feedTCP(source string, _ int, text string) {
-	s.feedLines("tcp", s.addresses[source], text)
-}
-
-// feedLines writes lines and a last one that is too long, and hears what is answered.
-func (s *everySource) feedLines(network, address, text string) {
 	s.t.Helper()
-	conn, err := net.Dial(network, address)
+	conn, err := net.Dial("unix", s.path(source+".sock"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -204,9 +186,7 @@ func (s *everySource) feedLines(network, address, text string) {
 	first, _, _ := strings.Cut(text, "\n")
 	long := `{"secret":"` + strings.Repeat(first, s.maxRecordBytes/len(first)+1) + "\"}\n"
 	_, _ = io.WriteString(conn, text+long) // a broken hello ends the connection
-	if c, ok := conn.(interface{ CloseWrite() error }); ok {
-		_ = c.CloseWrite()
-	}
+	_ = conn.(*net.UnixConn).CloseWrite()
 	answer, _ := io.ReadAll(conn)
 	s.answers = append(s.answers, answer)
 }

@@ -2,12 +2,9 @@ package cli
 
 import (
 	"bufio"
-	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,55 +13,40 @@ import (
 
 	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter"
-	"github.com/docket-export/docket/internal/testcert"
 	"github.com/docket-export/docket/internal/testcli"
 )
 
-// neighbours is a docket with every kind of source whose names somebody could say.
+// neighbours is a docket with sources whose names somebody else could say.
 type neighbours struct {
-	t                         *testing.T
-	dir, admin, tcp, tls, opa string
-	server                    testcert.CA
-	docket                    *exec.Cmd
+	t                    *testing.T
+	dir, admin, tcp, opa string
 }
 
 func newNeighbours(t *testing.T) *neighbours {
 	t.Helper()
-	n := &neighbours{t: t, dir: t.TempDir(), server: testcert.NewCA(t)}
-	for _, address := range []*string{&n.admin, &n.tcp, &n.tls, &n.opa} {
+	n := &neighbours{t: t, dir: t.TempDir()}
+	for _, address := range []*string{&n.admin, &n.tcp, &n.opa} {
 		var err error
 		if *address, err = testcli.FreeAddress(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(n.dir, "topics"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	pair := n.server.Issue(t, "127.0.0.1")
-	writeFile(t, filepath.Join(n.dir, "docket.yaml"), strings.NewReplacer("DIR", n.dir, "ADMIN", n.admin, "TCP", n.tcp,
-		"TLS", n.tls, "OPA", n.opa, "<cert>", pair.CertFile, "<key>", pair.KeyFile, "<ca>", n.server.File).Replace(`apiVersion: docket.dev/v1alpha1
+	writeFile(t, filepath.Join(n.dir, "docket.yaml"), strings.NewReplacer("DIR", n.dir, "ADMIN", n.admin, "TCP", n.tcp, "OPA", n.opa).Replace(`apiVersion: docket.dev/v1alpha1
 kind: Exporter
 sources:
 - {name: local, unix: {path: DIR/docket.sock}}
 - {name: net, tcp: {address: "TCP"}}
-- {name: secure, tcp: {address: "TLS", tls: {certFile: "<cert>", keyFile: "<key>", clientCAFile: "<ca>"}}}
-- {name: gatekeeper, gatekeeper: {path: DIR/topics}}
 - {name: opa, opa: {address: "OPA"}}
 queue: {directory: DIR/queue}
 sinks:
 - {name: export, batch: {maxWait: 5ms}, file: {directory: DIR/export}}
 admin: {address: "ADMIN"}
 `))
-	n.start()
-	return n
-}
-
-func (n *neighbours) start() {
-	n.t.Helper()
-	n.docket = startDocket(n.t, n.dir)
-	if err := waitReady(n.t, n.admin); err != nil {
-		n.t.Fatal(err)
+	startDocket(t, n.dir)
+	if err := waitReady(t, n.admin); err != nil {
+		t.Fatal(err)
 	}
+	return n
 }
 
 // The ways in, each with an identity of its own.
@@ -72,13 +54,6 @@ func (n *neighbours) unix() (net.Conn, error) {
 	return net.Dial("unix", filepath.Join(n.dir, "docket.sock"))
 }
 func (n *neighbours) any() (net.Conn, error) { return net.Dial("tcp", n.tcp) }
-
-func (n *neighbours) as(name string) func() (net.Conn, error) {
-	pair := n.server.Issue(n.t, name)
-	return func() (net.Conn, error) {
-		return tls.Dial("tcp", n.tls, &tls.Config{RootCAs: n.server.Pool, Certificates: []tls.Certificate{pair.TLS}, ServerName: "127.0.0.1"})
-	}
-}
 
 // says sends lines under a name in acknowledged mode, and waits for what there is to
 // hear. It returns the answer to the hello.
@@ -144,33 +119,22 @@ func (n *neighbours) exports(lines ...string) {
 	}
 }
 
-// A peer that says the id of another pod, with a certificate of its own, takes nothing of
-// what that one sends, before and after.
-func TestNobodyCanSayTheNameOfAnotherPod(t *testing.T) {
+// A peer that says the name of another, or that of a source's own numbers, takes nothing of what
+// they send, before and after.
+func TestNobodyCanSayTheNamesOfOthers(t *testing.T) {
 	t.Parallel()
 	n := newNeighbours(t)
-	pod, attacker := n.as("pod-a"), n.as("pod-b")
-	n.mustSay(pod, "pod-a", 1, `{"n":1}`, `{"n":2}`)
-	for _, dial := range []func() (net.Conn, error){attacker, n.any, n.unix} {
-		if answer := n.mustSay(dial, "pod-a", 999999999, `{"attack":1}`); answer != `{"docket":{"version":1,"acked":0}}` {
-			t.Errorf("got answer %s: one peer learns of another", answer)
-		}
+	n.mustSay(n.unix, "pod-a", 1, `{"n":1}`, `{"n":2}`)
+	if answer := n.mustSay(n.any, "pod-a", 999999999, `{"attack":1}`); answer != `{"docket":{"version":1,"acked":0}}` {
+		t.Errorf("got answer %s: one peer learns of another", answer)
 	}
-	if answer := n.mustSay(pod, "pod-a", 3, `{"n":3}`, `{"n":4}`); answer != `{"docket":{"version":1,"acked":2}}` {
+	if answer := n.mustSay(n.unix, "pod-a", 3, `{"n":3}`, `{"n":4}`); answer != `{"docket":{"version":1,"acked":2}}` {
 		t.Errorf("got answer %s, want acked 2", answer)
 	}
-	n.exports(`{"n":1}`, `{"n":2}`, `{"n":3}`, `{"n":4}`)
-}
-
-// A peer that says the name of a source's own numbers ends no source and takes none of its
-// events.
-func TestNobodyCanSayTheNameOfASource(t *testing.T) {
-	t.Parallel()
-	n := newNeighbours(t)
-	post := func(id int) {
-		t.Helper()
-		body := fmt.Sprintf(`[{"decision_id":"id-%d","path":"p","result":true}]`, id)
-		res, err := http.Post("http://"+n.opa+"/logs", "application/json", strings.NewReader(body))
+	want := []string{`{"n":1}`, `{"n":2}`, `{"n":3}`, `{"n":4}`}
+	for id := range 5 {
+		event := fmt.Sprintf(`{"decision_id":"id-%d","path":"p","result":true}`, id)
+		res, err := http.Post("http://"+n.opa+"/logs", "application/json", strings.NewReader("["+event+"]"))
 		if err != nil {
 			t.Fatalf("event %d: %v", id, err)
 		}
@@ -178,19 +142,11 @@ func TestNobodyCanSayTheNameOfASource(t *testing.T) {
 		if res.StatusCode/100 != 2 {
 			t.Errorf("event %d: got %s, want 2xx", id, res.Status)
 		}
-	}
-	var want []string
-	for id := range 5 {
-		post(id)
-		want = append(want, fmt.Sprintf(`{"decision_id":"id-%d","path":"p","result":true}`, id))
+		want = append(want, event)
 		n.mustSay(n.any, "opa/events", uint64(1000*(id+1)), `{"attack":1}`)
 	}
 	n.exports(want...)
-	log, err := os.ReadFile(filepath.Join(n.dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(string(log), "taken over") {
+	if strings.Contains(readFile(t, filepath.Join(n.dir, "log")), "taken over") {
 		t.Error("the source was evicted")
 	}
 }

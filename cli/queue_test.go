@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
-	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/internal/testcli"
 )
 
@@ -50,41 +48,6 @@ func TestDamagedQueue(t *testing.T) {
 		t.Errorf("got %q, want %q", out, left)
 	}
 	run(0, "{\"n\":4}\n", "", "queue", "cat", "--from", "4")
-}
-
-func TestQueueJSON(t *testing.T) {
-	dir := testcli.DamagedQueue(t, `{"n":5}`)
-	decode := func(into any, args ...string) {
-		t.Helper()
-		out, errs, _ := docket(t, append(args, "--queue", dir, "-o", "json")...)
-		if err := json.Unmarshal([]byte(out), into); err != nil {
-			t.Fatalf("docket %s: %v in\n%s%s", strings.Join(args, " "), err, out, errs)
-		}
-	}
-	type seqs struct{ FirstSeq, LastSeq uint64 }
-	var checked struct {
-		Sound    bool
-		Records  uint64
-		Findings []struct {
-			Severity    inspect.Severity
-			Kind        string
-			Offset, End int64
-			Lost        []seqs
-		}
-	}
-	decode(&checked, "queue", "check")
-	if f := checked.Findings; checked.Sound || checked.Records != 5 || len(f) != 1 || f[0].Severity != inspect.Damage ||
-		f[0].Kind != "DamagedFrames" || f[0].End-f[0].Offset != 88 || len(f[0].Lost) != 1 || f[0].Lost[0] != (seqs{5, 5}) {
-		t.Errorf("check: got %+v, want that record 5 is lost", checked)
-	}
-	var listed struct {
-		FirstSeq, LastSeq uint64
-		Sinks             map[string]struct{ Pending uint64 }
-	}
-	decode(&listed, "queue", "ls")
-	if listed.FirstSeq != 1 || listed.LastSeq != 6 || listed.Sinks["a"].Pending != 6 {
-		t.Errorf("ls: got %+v, want 6 records pending", listed)
-	}
 }
 
 // manyRecords makes a queue with more in it than a pipe takes.

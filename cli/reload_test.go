@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"net"
@@ -167,76 +166,6 @@ func TestReloadOfAConfigMap(t *testing.T) {
 	r.p.interrupt()
 	if got := r.p.wait(); got != command.ExitOK {
 		t.Errorf("got exit code %d:\n%s", got, r.p.stderr())
-	}
-}
-
-// A docket whose file is invalid starts with what took effect last, and takes the file once
-// it is mended. Without a stored configuration it does not start.
-func TestStartWithAnInvalidFile(t *testing.T) {
-	r := newReloading(t)
-	r.mountText("kind: Exporter\nqueue: {directory: queue}\n")
-	run := func(args ...string) (code int, said string) {
-		t.Helper()
-		p := startProcess(t, append([]string{"run", "-f", reloadedFile}, args...)...)
-		return p.wait(), p.stderr()
-	}
-	if code, said := run(); code != command.ExitUsage || !strings.Contains(said, "apiVersion") {
-		t.Errorf("none is stored: got exit code %d and %q", code, said)
-	}
-	r.mountConfig("a")
-	r.start()
-	r.p.interrupt()
-	r.p.wait()
-	if info, err := os.Stat("queue/last-good.yaml"); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the stored configuration: %v, %v, want mode 0600", info, err)
-	}
-
-	r.mountConfig("a", "b , stamp: never", "c , stamp: never")
-	r.start()
-	s := r.status("an invalid file", func(s exporter.Status) bool { return s.Config.State == exporter.Error })
-	for _, want := range []string{"docket.yaml:12: sinks[1].file.stamp: ", "docket.yaml:14: sinks[2].file.stamp: "} {
-		if !strings.Contains(s.Config.LastError, want) {
-			t.Errorf("got %q, want %q in it", s.Config.LastError, want)
-		}
-	}
-	if len(s.Sinks) != 1 || s.Config.Generation != 1 {
-		t.Errorf("got sinks %+v of generation %d, want the stored one", s.Sinks, s.Config.Generation)
-	}
-	r.mountConfig("a", "b")
-	if s := r.inForce(2); len(s.Sinks) != 2 {
-		t.Errorf("got sinks %+v, want two", s.Sinks)
-	}
-	r.p.interrupt()
-	r.p.wait()
-
-	r.mountText("sinks: [")
-	if code, said := run(); code != command.ExitUsage || !strings.Contains(said, "with --queue DIR docket runs with") {
-		t.Errorf("the file cannot be parsed: got exit code %d and %q", code, said)
-	}
-	r.start("--queue", "queue")
-	if s := r.status("an invalid file", func(s exporter.Status) bool { return s.Config.State == exporter.Error }); len(s.Sinks) != 2 {
-		t.Errorf("got sinks %+v, want the two that were last in force", s.Sinks)
-	}
-	r.p.interrupt()
-	r.p.wait()
-
-	text := readFile(t, "queue/last-good.yaml")
-	_, newer, _ := strings.Cut(strings.ReplaceAll(text, "  file:", "  newer:"), "\n")
-	writeFile(t, "queue/last-good.yaml", newer)
-	if code, said := run("--queue", "queue"); code != command.ExitUsage || !strings.Contains(said, "conf/docket.yaml:1: ") || !strings.Contains(said, "queue/last-good.yaml is damaged or edited") {
-		t.Errorf("the stored one is edited: got exit code %d and %q, want both reasons", code, said)
-	}
-	writeFile(t, "queue/last-good.yaml", fmt.Sprintf("# sha256: %x\n%s", sha256.Sum256([]byte(newer)), newer))
-	if code, said := run("--queue", "queue"); code != command.ExitUsage || !strings.Contains(said, "conf/docket.yaml:1: ") || !strings.Contains(said, "this docket cannot use the stored configuration: queue/last-good.yaml:") {
-		t.Errorf("the stored one is of no use: got exit code %d and %q, want both reasons", code, said)
-	}
-	if err := os.RemoveAll("conf"); err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, "queue/last-good.yaml", text)
-	r.p = startProcess(t, "run", "-f", reloadedFile, "--queue", "queue")
-	if err := waitReady(t, r.admin); err != nil {
-		t.Errorf("the file is missing: %v\n%s", err, r.p.stderr())
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/docket-export/docket/cli/internal/command"
@@ -85,24 +84,4 @@ func TestSendStoresAllAfterCtrlC(t *testing.T) {
 	p.says("press Ctrl-C again to give up\n")
 	e.say(t, `{"ack":2}`)
 	p.ends(command.ExitOK, "waiting for 2 acknowledgements, press Ctrl-C again to give up")
-}
-
-// SIGHUP asks for a reload. It must not end docket.
-func TestHangup(t *testing.T) {
-	config, admin := testConfig(t)
-	p := startProcess(t, "run", "-f", config)
-	if err := waitReady(t, admin); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-	p.says("SIGHUP: the configuration file has not changed")
-	if !isReady(t, admin) {
-		t.Error("got an exporter that is not ready after SIGHUP")
-	}
-	p.interrupt()
-	if got := p.wait(); got != command.ExitOK {
-		t.Errorf("got exit code %d, want %d:\n%s", got, command.ExitOK, p.stderr())
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -348,44 +347,4 @@ func TestTapStopsUnderLoad(t *testing.T) {
 	if got := strings.Count(exportOf(t, exporter), `"decision":"deny"`); int64(got) != denied {
 		t.Errorf("got %d records, want one for each of %d denied reviews", got, denied)
 	}
-}
-
-// docket is away when tap is told to stop, and comes back during the drain: every record
-// arrives.
-func TestTapDrains(t *testing.T) {
-	s := newTapStage(t, "docket: {address: \"unix://DIR/docket.sock\"}\nshutdownDelay: 0s\n")
-	s.useDocket("later.sock")
-	exporter := startExporter(t)
-	s.start()
-	const denied = 50
-	for n := range denied {
-		if err := s.review(fmt.Sprintf("d%d", n), 100); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.client.CloseIdleConnections()
-	if err := s.process.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "a tap that takes no more requests", func() bool { return !listens(s.listen) })
-	if stored := s.value("docket_tap_records_stored_total"); stored != 0 {
-		t.Errorf("got %d records stored, want none before docket is back", stored)
-	}
-	if err := os.Symlink("docket.sock", "later.sock"); err != nil {
-		t.Fatal(err)
-	}
-	if code := s.process.wait(); code != command.ExitOK {
-		t.Errorf("got exit code %d, want %d:\n%s", code, command.ExitOK, s.process.stderr())
-	}
-	if got := strings.Count(exportOf(t, exporter), `"decision":"deny"`); got != denied {
-		t.Errorf("got %d records, want %d", got, denied)
-	}
-}
-
-func listens(address string) bool {
-	nc, err := net.Dial("tcp", address)
-	if err == nil {
-		nc.Close()
-	}
-	return err == nil
 }

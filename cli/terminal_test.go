@@ -79,16 +79,13 @@ func TestRecordsDoNotSteerTheTerminal(t *testing.T) {
 	}
 	config := filepath.Join(t.TempDir(), "docket.yaml")
 	writeFile(t, config, fmt.Sprintf("apiVersion: docket.dev/v1alpha1\nkind: Exporter\nsources: [{name: local, unix: {path: s}}]\nqueue: {directory: %q}\nsinks: [{name: a, stdout: {}}]\n", dir))
-	for _, args := range [][]string{{"queue", "cat", "-f", config}, {"queue", "cat", "-f", config, "-o", "json"}, {"query", "-f", config}} {
+	for _, args := range [][]string{{"queue", "cat", "-f", config}, {"query", "-f", config}} {
 		if got := onTerminal(t, args...); !strings.Contains(got, visible) {
 			t.Errorf("docket %s shows %q, want %q in it", strings.Join(args, " "), got, visible)
 		}
 		if got, _, _ := docket(t, args...); !strings.Contains(got, hostile) {
 			t.Errorf("docket %s writes %q to a pipe, want %q in it", strings.Join(args, " "), got, hostile)
 		}
-	}
-	if got := onTerminal(t, "query", "-f", config, "-o", "csv"); strings.Contains(got, `\u000d`) || !strings.HasSuffix(got, "\n") {
-		t.Errorf("csv on a terminal: got %q, want lines that end as those of terminals", got)
 	}
 	if got := onTerminal(t, "queue", "cat", "-f", "\u009b31m\u202e.yaml"); bytes.ContainsAny([]byte(got), "\u009b\u202e") {
 		t.Errorf("an error shows %q, want its controls escaped", got)

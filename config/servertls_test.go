@@ -226,29 +226,6 @@ func TestServerTLSResumesNothing(t *testing.T) {
 	}
 }
 
-func TestServerTLSErrors(t *testing.T) {
-	ca := testcert.NewCA(t)
-	good := serverFilesOf(t, ca.Issue(t, "localhost"), ca)
-	for name, tt := range map[string]struct {
-		change func(*ServerTLS)
-		want   string
-	}{
-		"no certificate": {func(f *ServerTLS) { f.CertFile = "/gone" }, "certificate file /gone: no such file or directory: mount it, or correct the path"},
-		"no key":         {func(f *ServerTLS) { f.KeyFile = "/gone" }, "key file /gone: no such file or directory: mount it, or correct the path"},
-		"no client CA":   {func(f *ServerTLS) { f.ClientCAFile = "/gone" }, "ca file /gone: no such file or directory: mount it, or correct the path"},
-		"client CA is a key": {func(f *ServerTLS) { f.ClientCAFile = f.KeyFile },
-			"ca file " + good.KeyFile + ": holds no certificate in PEM form"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			files := good
-			tt.change(&files)
-			if c, err := files.Server(); c != nil || errText(err) != tt.want {
-				t.Errorf("got %v\nwant %s", err, tt.want)
-			}
-		})
-	}
-}
-
 func TestLoopback(t *testing.T) {
 	for address, want := range map[string]bool{
 		"127.0.0.1:7443": true, "127.9.9.9:1": true, "[::1]:7443": true, "localhost:7443": true, "[::ffff:127.0.0.1]:1": true,

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"os"
 )
 
 // TLS is how a client verifies a server and shows who it is. The zero value
@@ -61,17 +60,12 @@ func (t TLS) Client() (*tls.Config, error) {
 
 // CAVersion names the state of the CA file; it costs one stat. If you keep a configuration that
 // Client made, read the version before you call Client, and compare it before each use. Make a new
-// configuration and new connections when it differs. It is empty without a CA file, and while the
-// file cannot be seen.
+// configuration and new connections when it differs. It is empty without a CA file.
 func (t TLS) CAVersion() string {
 	if t.CAFile == "" {
 		return ""
 	}
-	info, err := os.Stat(t.CAFile)
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprintf("%d-%d", info.ModTime().UnixNano(), info.Size())
+	return fileVersions(t.CAFile)
 }
 
 func readPair(certFile, keyFile string) (*tls.Certificate, error) {

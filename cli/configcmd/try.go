@@ -39,7 +39,7 @@ func (f *tryFlags) check(config string) error {
 // or the one named. It fails when one would be refused, or meets a filter that cannot
 // be evaluated.
 func (f *tryFlags) try(stdin io.Reader, w io.Writer, cfg *exporter.Config) error {
-	groups, err := f.groups(cfg)
+	names, err := f.sources(cfg)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (f *tryFlags) try(stdin io.Reader, w io.Writer, cfg *exporter.Config) error
 		defer file.Close() // read only
 		in = file
 	}
-	t := tryout{trial: trial, groups: groups, out: bufio.NewWriter(w), json: f.output.Value == "json"}
+	t := tryout{trial: trial, sources: names, out: bufio.NewWriter(w), json: f.output.Value == "json"}
 	if err := t.run(lines.NewReader(in)); err != nil {
 		return command.Failed(err)
 	}
@@ -66,38 +66,28 @@ func (f *tryFlags) try(stdin io.Reader, w io.Writer, cfg *exporter.Config) error
 	return nil
 }
 
-// groups returns the names of the sources to try, those together that redact nothing:
-// what they store is the same.
-func (f *tryFlags) groups(cfg *exporter.Config) ([][]string, error) {
-	var groups [][]string
-	var plain, all []string
+// sources returns the names of the sources to try.
+func (f *tryFlags) sources(cfg *exporter.Config) (names []string, err error) {
 	for _, s := range cfg.Sources {
-		all = append(all, s.Name)
-		switch {
-		case f.source != "" && f.source != s.Name:
-		case len(s.Redact) > 0:
-			groups = append(groups, []string{s.Name})
-		default:
-			plain = append(plain, s.Name)
-		}
+		names = append(names, s.Name)
 	}
-	if f.source != "" && !slices.Contains(all, f.source) {
-		return nil, fmt.Errorf("source %q is not configured: choose one of %s", f.source, strings.Join(all, ", "))
+	if f.source == "" {
+		return names, nil
 	}
-	if len(plain) > 0 {
-		groups = append(groups, plain)
+	if !slices.Contains(names, f.source) {
+		return nil, fmt.Errorf("source %q is not configured: choose one of %s", f.source, strings.Join(names, ", "))
 	}
-	return groups, nil
+	return []string{f.source}, nil
 }
 
 // tryout tries the lines of a file.
 type tryout struct {
-	trial  *exporter.Trial
-	groups [][]string // of sources
-	out    *bufio.Writer
-	json   bool
-	lines  uint64
-	wrong  int // lines that are refused or cannot be judged
+	trial   *exporter.Trial
+	sources []string
+	out     *bufio.Writer
+	json    bool
+	lines   uint64
+	wrong   int // lines that are refused or cannot be judged
 }
 
 func (t *tryout) run(in *lines.Reader) error {
@@ -111,13 +101,13 @@ func (t *tryout) run(in *lines.Reader) error {
 		}
 		t.lines++
 		wrong := false
-		for _, group := range t.groups {
+		for _, source := range t.sources {
 			fate := t.trial.TooLarge()
 			if err == nil {
-				fate = t.trial.Line(group[0], line)
+				fate = t.trial.Line(source, line)
 			}
 			wrong = wrong || isWrong(fate)
-			if err := t.write(in.Number, group, line, fate); err != nil {
+			if err := t.write(in.Number, source, line, fate); err != nil {
 				return err
 			}
 		}
@@ -131,20 +121,20 @@ func isWrong(fate exporter.Fate) bool {
 	return fate.Reason != "" || slices.ContainsFunc(fate.Sinks, func(s exporter.SinkFate) bool { return s.Err != nil })
 }
 
-func (t *tryout) write(number uint64, group []string, line []byte, fate exporter.Fate) error {
+func (t *tryout) write(number uint64, source string, line []byte, fate exporter.Fate) error {
 	if t.json {
 		e := json.NewEncoder(t.out)
 		e.SetEscapeHTML(false)
-		return e.Encode(fateToJSON(number, group, line, fate))
+		return e.Encode(fateToJSON(number, source, line, fate))
 	}
-	_, err := io.WriteString(t.out, fateText(number, group, line, fate))
+	_, err := io.WriteString(t.out, fateText(number, source, line, fate))
 	return err
 }
 
 // fateText is a line that says who takes the record, and one for what else there is to
 // say of it.
-func fateText(number uint64, group []string, line []byte, fate exporter.Fate) string {
-	head := fmt.Sprintf("line %d from %s: ", number, strings.Join(group, ", "))
+func fateText(number uint64, source string, line []byte, fate exporter.Fate) string {
+	head := fmt.Sprintf("line %d from %s: ", number, source)
 	if fate.Reason != "" {
 		return fmt.Sprintf("%srefused as %s: %s\n", head, fate.Reason, human.OneLine(fate.Detail))
 	}
@@ -184,7 +174,7 @@ func withheldOr(delivered bool) string {
 // fateJSON is what becomes of a line, in JSON.
 type fateJSON struct {
 	Line     uint64          `json:"line"`
-	Sources  []string        `json:"sources"`
+	Source   string          `json:"source"`
 	Refused  *refusedJSON    `json:"refused,omitempty"`
 	Redacted bool            `json:"redacted"`
 	Record   json.RawMessage `json:"record,omitempty"` // as it is stored, but without the white space between its tokens
@@ -202,8 +192,8 @@ type sinkFateJSON struct {
 	Error string `json:"error,omitempty"` // of the filter
 }
 
-func fateToJSON(number uint64, group []string, line []byte, fate exporter.Fate) fateJSON {
-	j := fateJSON{Line: number, Sources: group}
+func fateToJSON(number uint64, source string, line []byte, fate exporter.Fate) fateJSON {
+	j := fateJSON{Line: number, Source: source}
 	if fate.Reason != "" {
 		j.Refused = &refusedJSON{fate.Reason, fate.Detail}
 		return j

@@ -32,7 +32,16 @@ func (o *options) check() error {
 	case o.engine == containerName:
 		return fmt.Errorf("--engine must not be %s: docket's own container has this name", containerName)
 	}
+	if o.claim, _ = strings.CutPrefix(o.volume, claimPrefix); o.claim == o.volume {
+		o.claim = ""
+	}
+	if o.claim == "" && o.volume != emptyDirVolume && o.volume != ephemeralVolume {
+		return fmt.Errorf("--volume must be one of %s, %s, %sNAME", emptyDirVolume, ephemeralVolume, claimPrefix)
+	}
 	for _, dir := range slices.Concat(slices.Collect(maps.Values(o.secrets)), slices.Collect(maps.Values(o.mounts))) {
+		if !path.IsAbs(dir) {
+			return fmt.Errorf("--secret and --mount must be NAME=DIRECTORY, such as siem-token=/etc/docket-siem, not %q", dir)
+		}
 		for _, own := range []string{configDir, socketDir, volumeDir} {
 			if below(dir, own) || below(own, dir) {
 				return fmt.Errorf("%s overlaps %s, a directory of docket's own: choose another directory, such as /etc/docket-siem", dir, own)

@@ -3,10 +3,6 @@ package kubernetescmd
 
 import (
 	"errors"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,7 +29,7 @@ func New(kinds exporter.Kinds) *cobra.Command {
 const defaultShutdownDelay = 30 * time.Second
 
 func newSidecar(kinds exporter.Kinds) *cobra.Command {
-	o := options{volume: emptyDirVolume, shutdownDelay: defaultShutdownDelay, secrets: map[string]string{}, mounts: map[string]string{}}
+	o := options{shutdownDelay: defaultShutdownDelay}
 	cmd := &cobra.Command{
 		Use:   "sidecar -f FILE",
 		Short: "Write the sidecar container for an engine's pod, sized for a configuration",
@@ -94,13 +90,13 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.engine, "engine", "", "`NAME` of the engine's container, to mount the directory of the socket in")
 	flags.StringVar(&o.name, "name", "engine", "`NAME` of the Deployment to patch")
 	flags.StringVar(&o.configMap, "config-map", "docket", "`NAME` of the ConfigMap with the configuration as docket.yaml")
-	flags.Var(volumeFlag{o}, "volume", "volume of the queue: emptyDir, ephemeral, or claim=NAME")
+	flags.StringVar(&o.volume, "volume", emptyDirVolume, "volume of the queue: `KIND` is emptyDir, ephemeral, or claim=NAME")
 	flags.Var(command.Duration{To: &o.shutdownDelay}, "shutdown-delay", "time that the engine takes to stop")
 	flags.BoolVar(&o.plain, "plain", false, "write an ordinary container instead of a native sidecar")
 	flags.BoolVar(&o.strict, "blocking-strict", false, "add a readiness probe, for the whole pod: the engine decides nothing without docket")
 	flags.Int64Var(&o.fsGroup, "fs-group", docketUser, "`GROUP` that the engine and docket share files by")
-	flags.Var(mountFlag(o.secrets), "secret", "`NAME=DIRECTORY` at which docket reads a Secret; may be repeated")
-	flags.Var(mountFlag(o.mounts), "mount", "`VOLUME=DIRECTORY` at which docket mounts a volume of the pod; may be repeated")
+	flags.StringToStringVar(&o.secrets, "secret", nil, "`NAME=DIRECTORY` at which docket reads a Secret; may be repeated")
+	flags.StringToStringVar(&o.mounts, "mount", nil, "`VOLUME=DIRECTORY` at which docket mounts a volume of the pod; may be repeated")
 }
 
 // load returns the configuration in file, if a container with o can run with it.
@@ -134,64 +130,10 @@ const (
 type options struct {
 	image, configMap string
 	engine, name     string // its container and its Deployment
-	volume           string // emptyDirVolume or ephemeralVolume; else empty, and there is a claim
-	claim            string
+	volume           string // emptyDirVolume, ephemeralVolume or a claim
+	claim            string // its name; empty: there is none
 	shutdownDelay    time.Duration
 	plain, strict    bool
 	fsGroup          int64
 	secrets, mounts  map[string]string // directories by names
 }
-
-type volumeFlag struct{ *options }
-
-// Set is part of pflag.Value.
-func (f volumeFlag) Set(text string) error {
-	if text == emptyDirVolume || text == ephemeralVolume {
-		f.volume, f.claim = text, ""
-		return nil
-	}
-	name, ok := strings.CutPrefix(text, claimPrefix)
-	if !ok || name == "" {
-		return fmt.Errorf("must be one of %s, %s, %sNAME", emptyDirVolume, ephemeralVolume, claimPrefix)
-	}
-	f.volume, f.claim = "", name
-	return nil
-}
-
-// String is part of pflag.Value.
-func (f volumeFlag) String() string {
-	if f.options == nil {
-		return ""
-	}
-	if f.claim != "" {
-		return claimPrefix + f.claim
-	}
-	return f.volume
-}
-
-// Type is part of pflag.Value; help texts show it.
-func (volumeFlag) Type() string { return "KIND" }
-
-type mountFlag map[string]string
-
-// Set is part of pflag.Value.
-func (f mountFlag) Set(text string) error {
-	name, dir, _ := strings.Cut(text, "=")
-	if name == "" || !strings.HasPrefix(dir, "/") {
-		return errors.New("must be NAME=DIRECTORY, such as siem-token=/etc/docket-siem")
-	}
-	f[name] = dir
-	return nil
-}
-
-// String is part of pflag.Value.
-func (f mountFlag) String() string {
-	var list []string
-	for _, name := range slices.Sorted(maps.Keys(f)) {
-		list = append(list, name+"="+f[name])
-	}
-	return strings.Join(list, ",")
-}
-
-// Type is part of pflag.Value; help texts show it.
-func (mountFlag) Type() string { return "NAME=DIRECTORY" }

@@ -212,7 +212,7 @@ func TestRefused(t *testing.T) {
 	}{
 		"medium":                      {[]string{"--volume", "Memory"}, "must be one of"},
 		"claim without a name":        {[]string{"--volume", "claim="}, "must be one of"},
-		"mount without a path":        {[]string{"--mount", "violations"}, "must be NAME=DIRECTORY"},
+		"mount without a path":        {[]string{"--mount", "violations"}, "must be formatted as key=value"},
 		"secret of no directory":      {[]string{"--secret", "token=etc"}, "must be NAME=DIRECTORY"},
 		"engine that is early":        {[]string{"--shutdown-delay=-5s"}, "--shutdown-delay must not be negative"},
 		"no image":                    {[]string{"--image", ""}, "--image must not be empty"},

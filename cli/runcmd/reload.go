@@ -36,7 +36,7 @@ type reloader struct {
 	log      *slog.Logger
 
 	// These are owned by run.
-	text       []byte // that was looked at last; nil: it could not be read
+	text       []byte // that was looked at last; nil: it could not be read, or is to be looked at again
 	failed     string // why that is not in force; empty: it is
 	unfinished bool   // a part of it is not in force yet
 	tried      time.Time
@@ -76,17 +76,22 @@ func (r *reloader) run(ctx context.Context, hangups <-chan struct{}) {
 				unrestSince = time.Now()
 			}
 		case <-hangups:
-			text, err := command.ReadConfigAgain(r.file)
-			if err == nil && r.isInForce(text) {
-				r.log.Info("SIGHUP: the configuration file has not changed", "file", r.file)
-				continue
-			}
-			r.text, r.failed = nil, "" // what is wrong is said again
-			r.look(text, err)
+			r.hangup()
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// hangup looks at the file, and says again what is wrong with it.
+func (r *reloader) hangup() {
+	text, err := command.ReadConfigAgain(r.file)
+	if err == nil && r.isInForce(text) {
+		r.log.Info("SIGHUP: the configuration file has not changed", "file", r.file)
+		return
+	}
+	r.text, r.failed = nil, ""
+	r.look(text, err)
 }
 
 // sayNothingToReload answers hangups until ctx is done.
@@ -109,8 +114,8 @@ func (r *reloader) isInForce(text []byte) bool {
 // look makes text, which the file has now, the configuration in force, unless it was looked
 // at before. err is why the file could not be read.
 func (r *reloader) look(text []byte, err error) {
-	if err == nil && bytes.Equal(text, r.text) && !r.unfinished {
-		return
+	if err == nil && r.text != nil && bytes.Equal(text, r.text) && !r.unfinished {
+		return // an empty file is not nil
 	}
 	r.text = text
 	var cfg *exporter.Config

@@ -81,6 +81,24 @@ func TestSomethingElseInPlaceOfTheFile(t *testing.T) {
 	}
 }
 
+// SIGHUP says what is wrong with the file, also when it is empty, and says it again.
+func TestHangupOverAnEmptyFile(t *testing.T) {
+	var log testlog.Buffer
+	r := &reloader{
+		file: filepath.Join(t.TempDir(), "docket.yaml"), kinds: builtin.Kinds(), report: exporter.NewConfigReport("docket.yaml", ""),
+		text: []byte(goodFile), log: slog.New(slog.NewTextHandler(&log, nil)),
+	}
+	if err := os.WriteFile(r.file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= 2; n++ {
+		r.hangup()
+		if got := strings.Count(log.String(), "the document is empty"); got != n || r.failed == "" {
+			t.Errorf("after %d SIGHUPs: got the log\n%s\nwant as many complaints", n, log.String())
+		}
+	}
+}
+
 // A configuration that came through a pipe, as from <(...) in a shell, has no more to say.
 func TestPipeIsReadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

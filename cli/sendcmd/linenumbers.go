@@ -1,46 +1,39 @@
 package sendcmd
 
-import (
-	"sort"
-	"sync"
-)
+import "sync"
 
-// lineNumbers knows which line of the input the n-th one sent was: blank lines
-// and those that cannot be sent have a number in the input only.
+// lineNumbers knows the place in the input of each line that is sent and not handled. Lines are
+// sent as numbers 1, 2, 3 ...; blank lines and those that send refuses itself have none.
 type lineNumbers struct {
-	mu   sync.Mutex
-	sent uint64
-	runs []lineRun // ascending; from the oldest line in flight on
+	mu      sync.Mutex
+	sent    uint64            // guarded by mu
+	handled uint64            // guarded by mu
+	lines   map[uint64]uint64 // in the input, by their numbers; guarded by mu
 }
-
-// lineRun is a number of lines that follow each other in the input and were all
-// sent. It ends where the next one begins.
-type lineRun struct{ sent, line uint64 }
 
 // add notes that line is sent next.
 func (l *lineNumbers) add(line uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sent++
-	if n := len(l.runs); n == 0 || line-l.runs[n-1].line != l.sent-l.runs[n-1].sent {
-		l.runs = append(l.runs, lineRun{sent: l.sent, line: line})
+	if l.lines == nil {
+		l.lines = make(map[uint64]uint64)
 	}
+	l.sent++
+	l.lines[l.sent] = line
 }
 
 // line is the number in the input of the line that was sent as number sent.
 func (l *lineNumbers) line(sent uint64) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next := sort.Search(len(l.runs), func(i int) bool { return l.runs[i].sent > sent })
-	run := l.runs[next-1]
-	return run.line + sent - run.sent
+	return l.lines[sent]
 }
 
 // forget drops the first sent lines, which are acknowledged.
 func (l *lineNumbers) forget(sent uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.runs) > 1 && l.runs[1].sent <= sent+1 {
-		l.runs = l.runs[1:]
+	for ; l.handled < sent; l.handled++ {
+		delete(l.lines, l.handled+1)
 	}
 }

@@ -49,36 +49,26 @@ func (p *progress) summary(c counts, now time.Time) string {
 	return fmt.Sprintf("%s stored, %d refused, in %s (%.0f lines/s)", human.Count(c.stored, "line"), c.refused, took.Round(time.Millisecond), rate)
 }
 
-const (
-	// stallTime is how long nothing may be acknowledged before a person should know what
-	// the sender waits for.
-	stallTime = 3 * time.Second
-	// stallCalm is how long there must be no stall for the next one to be news: a queue at
-	// its bound takes lines and takes none by turns.
-	stallCalm = 10 * time.Second
-)
+// stallTime is how long nothing may be acknowledged before a person should know what the sender
+// waits for.
+const stallTime = 3 * time.Second
 
 // stall notices that nothing is acknowledged.
 type stall struct {
 	handled uint64    // lines, when that moved last
 	since   time.Time // when it did
-	last    time.Time // when there was a stall
-	said    bool      // that there is one
+	said    bool
 }
 
-// is reports that lines wait on a connection and nothing has been acknowledged for
-// stallTime: once until that is over.
+// is reports that lines wait on a connection and nothing has been acknowledged for stallTime. It
+// does so once: a queue at its bound stalls again and again.
 func (s *stall) is(st client.SenderStats, now time.Time) bool {
 	if st.Handled != s.handled || st.InFlightLines == 0 || !st.Connected {
 		s.handled, s.since = st.Handled, now
-		s.said = s.said && now.Sub(s.last) < stallCalm
+	}
+	if s.said || now.Sub(s.since) < stallTime {
 		return false
 	}
-	if now.Sub(s.since) < stallTime {
-		return false
-	}
-	s.last = now
-	news := !s.said
 	s.said = true
-	return news
+	return true
 }

@@ -2,11 +2,9 @@ package statuscmd
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/adminclient"
-	"github.com/docket-export/docket/internal/human"
 )
 
 // start is the time at which tests begin.
@@ -82,21 +79,6 @@ ledger  received 1004 = stored 1000 + refused 3 + duplicate 1
 config  Degraded: line 3: bad
 `,
 		},
-		"new": {
-			exporter.Status{
-				Queue: exporter.QueueStatus{FirstSeq: 1, MaxBytes: 1000, State: exporter.Active},
-				Sinks: []exporter.SinkStatus{{Name: "a", State: exporter.Error, Reason: "NotConfigured", LastError: "add it again", LagSeconds: 3725.9}},
-			},
-			`SINK  STATE  PENDING  DELIVERED  LAG
-a     Error  0        0          1h2m
-a: NotConfigured: add it again
-
-SOURCE  STATE  RECORDS  RATE  LAST
-
-queue   Active: 0 B of 1000 B, nothing kept
-ledger  received 0 = stored 0 + refused 0 + duplicate 0
-`,
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b strings.Builder
@@ -110,37 +92,6 @@ ledger  received 0 = stored 0 + refused 0 + duplicate 0
 				if n := len(line) - 1; n > 80 {
 					t.Errorf("got a line of %d characters, want at most 80: %s", n, line)
 				}
-			}
-		})
-	}
-}
-
-// Every part of an account has a column of its own once there is something in it.
-func TestStatusColumns(t *testing.T) {
-	all := exporter.SinkLedger{Delivered: 1, Filtered: 2, DeadLettered: 3, Dropped: 4, Corrupt: 5, Pending: 6}
-	var got []string
-	for _, c := range columnsOf(exporter.Ledger{Sinks: map[string]exporter.SinkLedger{"none": {}, "all": all}}) {
-		got = append(got, fmt.Sprint(c.title, " ", c.of(all)))
-	}
-	want := []string{"PENDING 6", "DELIVERED 1", "FILTERED 2", "DEAD-LETTERED 3", "DROPPED 4", "CORRUPT 5"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got columns %q, want %q", got, want)
-	}
-}
-
-func TestWrap(t *testing.T) {
-	long := strings.Repeat("x", 100)
-	for name, test := range map[string]struct{ head, text, want string }{
-		"nothing":           {"a: ", "", "a: \n"},
-		"fits to the end":   {"a: ", strings.Repeat("y", 70) + " 123456", "a: " + strings.Repeat("y", 70) + " 123456\n"},
-		"one too long":      {"a: ", strings.Repeat("y", 70) + " 1234567", "a: " + strings.Repeat("y", 70) + "\n  1234567\n"},
-		"a word too long":   {"a: ", long + " z", "a: " + long + "\n  z\n"},
-		"white space":       {"a: ", " b\tc\n\nd ", "a: b c d\n"},
-		"counts characters": {"ä: ", strings.Repeat("ö", 75) + " 1", "ä: " + strings.Repeat("ö", 75) + " 1\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := human.Wrap(test.head, test.text, "  "); got != test.want {
-				t.Errorf("got\n%q\nwant\n%q", got, test.want)
 			}
 		})
 	}
@@ -187,35 +138,6 @@ func TestStatusPrints(t *testing.T) {
 				t.Errorf("got %q, %v, want %q", b.String(), err, test.want)
 			}
 		})
-	}
-}
-
-// Without a terminal each block has its time and the next one a line between.
-func TestStatusWatchIntoAFile(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	var requests atomic.Int32
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if requests.Add(1) == 3 {
-			cancel()
-		}
-		io.WriteString(w, "{}\n")
-	}))
-	defer server.Close()
-	var out strings.Builder
-	s := statusCommand{client: adminclient.ForAddress(server.Listener.Addr().String()), json: false}
-	s.timeout = 2 * time.Minute // another machine may be busy
-	if err := s.watch(ctx, &out, io.Discard, time.Millisecond); err != nil {
-		t.Errorf("got error %v, want none", err)
-	}
-	blocks := strings.Split(out.String(), "\n\n\n")
-	if len(blocks) != 3 || blocks[2] != "" {
-		t.Fatalf("got %d blocks, want two and nothing behind them:\n%s", len(blocks), out.String())
-	}
-	for _, b := range blocks[:2] {
-		first, rest, _ := strings.Cut(b, "\n")
-		if _, err := time.Parse(time.RFC3339, first); err != nil || !strings.HasPrefix(rest, "SINK") || strings.Contains(b, "\x1b") {
-			t.Errorf("got block %q, want a time, the status and no control characters", b)
-		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package monitoring_test
 
 import (
-	"encoding/json"
 	"os"
 	"regexp"
 	"slices"
@@ -12,10 +11,9 @@ import (
 )
 
 const (
-	rulesFile     = "prometheusrule.yaml"
-	dashboardFile = "dashboard.json"
-	runbook       = "../../docs/runbook.md"
-	runbookURL    = "https://github.com/docket-export/docket/blob/main/docs/runbook.md#"
+	rulesFile  = "prometheusrule.yaml"
+	runbook    = "../../docs/runbook.md"
+	runbookURL = "https://github.com/docket-export/docket/blob/main/docs/runbook.md#"
 )
 
 func read(t *testing.T, file string) string {
@@ -75,53 +73,5 @@ func TestAlertsLeadToTheRunbook(t *testing.T) {
 	}
 	if len(sections) > 0 {
 		t.Errorf("%s has sections for alerts that there are not: %v", runbook, sections)
-	}
-}
-
-// The panels of the dashboard have ids of their own, places that do not overlap, a title and
-// an explanation, and ask the data source and the dockets that were chosen.
-func TestDashboard(t *testing.T) {
-	var dashboard struct {
-		Panels []struct {
-			ID          int
-			Type        string
-			Title       string
-			Description string
-			GridPos     struct{ X, Y, W, H int }
-			Datasource  struct{ UID string }
-			Targets     []struct {
-				Expr       string
-				Datasource struct{ UID string }
-			}
-		}
-	}
-	if err := json.Unmarshal([]byte(read(t, dashboardFile)), &dashboard); err != nil {
-		t.Fatal(err)
-	}
-	ids, places := map[int]string{}, map[[2]int]string{}
-	for _, p := range dashboard.Panels {
-		if other, ok := ids[p.ID]; ok {
-			t.Errorf("%s has the id of %s", p.Title, other)
-		}
-		ids[p.ID] = p.Title
-		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
-			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
-				if other, ok := places[[2]int{x, y}]; ok || x >= 24 {
-					t.Fatalf("%s lies over %s, or beyond the edge", p.Title, other)
-				}
-				places[[2]int{x, y}] = p.Title
-			}
-		}
-		if p.Type == "row" {
-			continue
-		}
-		if p.Title == "" || p.Description == "" || len(p.Targets) == 0 || p.Datasource.UID != "${datasource}" {
-			t.Errorf("panel %d %q: want a title, a description, a query and the chosen data source", p.ID, p.Title)
-		}
-		for _, q := range p.Targets {
-			if q.Datasource.UID != "${datasource}" || !strings.Contains(q.Expr, `{job=~"$job", instance=~"$instance"`) {
-				t.Errorf("%s: %s does not ask the chosen dockets", p.Title, q.Expr)
-			}
-		}
 	}
 }

@@ -21,18 +21,11 @@ func TestFindGatekeeperSlot(t *testing.T) {
 		problem            string
 	}{
 		"elsewhere":             {},
-		"elsewhere, by --data":  {data: "d", remove: "true"},
-		"elsewhere, whatever":   {remove: "perhaps"},
 		"audit":                 {root: "/tmp/violations/topics", remove: "false", want: GatekeeperSlot{"/tmp/violations/topics", false, "/tmp/violations/docket-data"}},
 		"admission":             {root: "/tmp/violations/topics", remove: "true", want: GatekeeperSlot{"/tmp/violations/topics", true, "/tmp/violations/docket-data"}},
-		"nothing of deletion":   {root: "/v/t", want: GatekeeperSlot{"/v/t", false, "/v/docket-data"}},
-		"slashes at the end":    {root: "/v/t//", want: GatekeeperSlot{"/v/t", false, "/v/docket-data"}},
 		"relative":              {root: "v/t", want: GatekeeperSlot{"/here/v/t", false, "/here/v/docket-data"}},
-		"relative, one name":    {root: "t", want: GatekeeperSlot{"/here/t", false, "/here/docket-data"}},
 		"--data":                {root: "/v/t", data: "/d", want: GatekeeperSlot{"/v/t", false, "/d"}},
 		"yes":                   {root: "/v/t", remove: "yes", problem: `docket: environment variable DELETE_AFTER_READ is "yes": must be true or false`},
-		"another case":          {root: "/v/t", remove: "True", problem: `docket: environment variable DELETE_AFTER_READ is "True": must be true or false`},
-		"number":                {root: "/v/t", remove: "1", problem: `docket: environment variable DELETE_AFTER_READ is "1": must be true or false`},
 		"white space behind it": {root: "/v/t", remove: "true ", problem: `docket: environment variable DELETE_AFTER_READ is "true ": must be true or false`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,18 +55,13 @@ func TestGatekeeperSlotApart(t *testing.T) {
 		good bool
 	}{
 		"beside":              {GatekeeperSlot{rootPath: "/v/t", data: "/v/docket-data"}, true},
-		"elsewhere":           {GatekeeperSlot{rootPath: "/v/t", data: "/var/lib/docket"}, true},
-		"above":               {GatekeeperSlot{rootPath: "/v/t", data: "/v"}, true},
-		"a longer name":       {GatekeeperSlot{rootPath: "/v/t", data: "/v/tt"}, true},
 		"odd names":           {GatekeeperSlot{rootPath: "/v/DATA \"ROOT\"\n", data: "/v/ROOT DELETE"}, true},
 		"the same":            {GatekeeperSlot{rootPath: "/v/t", data: "/v/t/"}, false},
 		"below":               {GatekeeperSlot{rootPath: "/v/t", data: "/v/t/docket"}, false},
-		"below, by dots":      {GatekeeperSlot{rootPath: "/v/t", data: "/v/u/../t/docket"}, false},
 		"below, relative":     {GatekeeperSlot{rootPath: ".", data: "docket-data"}, false},
 		"below the root":      {GatekeeperSlot{rootPath: "/", data: "/docket-data"}, false},
 		"Gatekeeper in queue": {GatekeeperSlot{rootPath: "/v/queue/t", data: "/v"}, false},
 		"no text":             {GatekeeperSlot{rootPath: "/v/\xff", data: "/v/d"}, false},
-		"no text for data":    {GatekeeperSlot{rootPath: "/v/t", data: "/v/\xff"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg, err := test.slot.config(builtin.Kinds())

@@ -19,7 +19,6 @@ var ErrTooLong = errors.New("longer than 16Mi")
 type Reader struct {
 	r      *bufio.Reader
 	Number uint64 // of the line read last, blank ones counted, from 1
-	read   int64  // bytes read so far
 	line   []byte // reused by Next
 }
 
@@ -49,7 +48,6 @@ func (l *Reader) whole() ([]byte, error) {
 	tooLong := false
 	for {
 		part, err := l.r.ReadSlice('\n')
-		l.read += int64(len(part))
 		// Two bytes more than a line may have: they may be its "\r\n".
 		if tooLong = tooLong || len(l.line)+len(part) > Max+2; !tooLong {
 			l.line = append(l.line, part...)

@@ -52,8 +52,8 @@ func (b beside) Write(p []byte) (int, error) {
 	return b.w.Write(p)
 }
 
-// draw replaces the progress line by text, which may be empty. Without a terminal
-// there is none.
+// draw replaces the progress line by text, cut to the width of the terminal. An empty text
+// removes the line. Without a terminal there is none.
 func (c *Console) draw(text string) {
 	if c.raw == nil {
 		return
@@ -61,14 +61,11 @@ func (c *Console) draw(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.clear()
-	fmt.Fprint(c.w, text)
+	runes := []rune(text)
+	// A line that fills the last column takes a second one on some terminals.
+	runes = runes[:min(len(runes), cmp.Or(Width(c.raw), usualWidth)-1)]
+	fmt.Fprint(c.w, string(runes))
 	c.drawn = text != ""
-}
-
-// width is how long a progress line can be: a line that fills the last column would take
-// a second one on some terminals.
-func (c *Console) width() int {
-	return max(cmp.Or(Width(c.raw), usualWidth)-1, 1)
 }
 
 // usualWidth is that of a terminal that does not tell it.
