@@ -289,7 +289,7 @@ func TestNameThatIsTaken(t *testing.T) {
 
 func TestNewSenderChecksItsConfig(t *testing.T) {
 	for want, config := range map[string]SenderConfig{
-		"address: must begin with unix://":    {Address: "/run/docket.sock"},
+		"address: must be unix://":            {Address: "/run/docket.sock"},
 		"address: must be a loopback address": {Address: "tcp://h:1"},
 		"producer must consist of":            {Address: "unix:///s", Producer: "a b"},
 		"must not be negative":                {Address: "unix:///s", MaxInFlightLines: -1},

@@ -36,7 +36,7 @@ type Transport func(address string, c *Config) (Dial, error)
 func (c *Config) transport() (t Transport, own bool, err error) {
 	scheme, _, ok := strings.Cut(c.Address, "://")
 	if !ok {
-		return nil, false, Problem{Key: "address", Text: withoutScheme(c.Address)}
+		return nil, false, Problem{Key: "address", Text: "must be unix:// and an absolute path, such as unix:///run/docket/docket.sock, or tcp:// and host:port"}
 	}
 	if t := c.Transports[scheme]; t != nil {
 		return t, true, nil
@@ -91,25 +91,6 @@ func (c *Config) addressProblems() problems {
 
 // abstractName says why a socket without a file is refused.
 const abstractName = "must not be an abstract socket (@), because any process could take its name and receive the records: use a path"
-
-// withoutScheme says what is wrong with an address that has no "://". It
-// proposes what was most likely meant.
-func withoutScheme(address string) string {
-	rest, isUnix := strings.CutPrefix(address, "unix:")
-	switch {
-	case strings.HasPrefix(rest, "@"):
-		return abstractName
-	case strings.HasPrefix(rest, "/"):
-		return "must begin with unix://: write unix://" + path.Clean(rest)
-	case isUnix:
-		return "must be unix:// and an absolute path, such as unix:///run/docket/docket.sock"
-	}
-	rest = strings.TrimPrefix(address, "tcp:")
-	if _, err := hostOf(rest); err == nil {
-		return "must begin with tcp://: write tcp://" + rest
-	}
-	return "must be unix:// and an absolute path, or tcp:// and host:port"
-}
 
 // unixTransport connects to a Unix domain socket.
 func unixTransport(address string, c *Config) (Dial, error) {

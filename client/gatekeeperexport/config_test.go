@@ -75,7 +75,7 @@ func TestParseConfigReports(t *testing.T) {
 		"a number":   {`{"address":1}`, "cannot unmarshal number into Go struct field settings.Address of type string"},
 		"values": {
 			`{"address":"docket.sock","producer":"a b","mode":"batch","maxBufferedBytes":"1Ki","keep":["Deny"]}`,
-			"address: must be unix:// and an absolute path, or tcp:// and host:port\n" +
+			"address: must be unix:// and an absolute path, such as unix:///run/docket/docket.sock, or tcp:// and host:port\n" +
 				"producer: must consist of letters, digits and . _ : / -\n" +
 				"mode: must be Batch, Blocking or BlockingStrict, not \"batch\"\n" +
 				"maxBufferedBytes: must be at least 64Ki\n" +
