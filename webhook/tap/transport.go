@@ -65,6 +65,8 @@ func newTransport(e *engine) *transport {
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := exchangeOf(req.Context())
 	x.asked = true
+	// Of httputil, for this request alone. A trace of our own would have to be joined with it.
+	httptrace.ContextClientTrace(req.Context()).GotConn = x.gotConn
 	for {
 		x.conn = nil
 		if req.Body != nil {
