@@ -1,12 +1,11 @@
 package querycmd
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/docket-export/docket/sinks/filesink/verify"
 )
@@ -29,56 +28,42 @@ func partsOf(c *verify.Contents, p *verify.Progress) (parts []part) {
 	return parts
 }
 
-func (p *filePart) read(_ context.Context, take func(*block) error) error {
+func (p *filePart) read(_ context.Context, take func(stored) error) error {
 	r, err := p.contents.Reader(p.file, p.progress)
-	if err != nil {
-		if p.isUnfinished(err) {
-			return nil
+	if err == nil {
+		defer r.Close() // it was only read
+		if err = p.readLines(r, take); err != nil {
+			err = fmt.Errorf("%s: %w", p.file.Name, err)
 		}
-		return err
 	}
-	defer r.Close() // it was only read
-	if err := p.readLines(r, take); err != nil && !p.isUnfinished(err) {
-		return fmt.Errorf("%s: %w", p.file.Name, err)
+	if p.file.Unfinished && (errors.Is(err, errTorn) || errors.Is(err, io.ErrUnexpectedEOF)) {
+		return nil // so does a file end that is being written
 	}
-	return nil
+	return err
 }
 
 var errTorn = errors.New("the file ends within a line")
 
-// isUnfinished reports whether err is how a file ends that is being written.
-func (p *filePart) isUnfinished(err error) bool {
-	return p.file.Unfinished && (errors.Is(err, errTorn) || errors.Is(err, io.ErrUnexpectedEOF))
-}
-
 // readLines calls take with the lines of r. A part of a line at the end is errTorn.
-func (p *filePart) readLines(r io.Reader, take func(*block) error) error {
-	lines := make([]byte, 0, blockSize)
-	for {
-		var n int
-		var err error
-		for err == nil && len(lines) < cap(lines) {
-			n, err = r.Read(lines[len(lines):cap(lines)])
-			lines = lines[:len(lines)+n]
-		}
-		end := bytes.LastIndexByte(lines, '\n') + 1
-		if end > 0 {
-			if err := take(&block{lines: lines[:end], first: p.file.FirstTime, last: p.file.LastTime}); err != nil {
+func (p *filePart) readLines(r io.Reader, take func(stored) error) error {
+	in := bufio.NewReaderSize(r, 256<<10)
+	for line := []byte(nil); ; {
+		part, err := in.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > maxLine:
+			return fmt.Errorf("a line is longer than %d bytes", maxLine)
+		case err == nil:
+			if err := take(stored{line: line[:len(line)-1], first: p.file.FirstTime, last: p.file.LastTime}); err != nil {
 				return err
 			}
-			lines = append(lines[:0], lines[end:]...)
-		}
-		switch {
-		case len(lines) > maxLine:
-			return fmt.Errorf("a line is longer than %d bytes", maxLine)
-		case errors.Is(err, io.EOF) && len(lines) == 0:
+			line = line[:0]
+		case errors.Is(err, io.EOF) && len(line) == 0:
 			return nil
 		case errors.Is(err, io.EOF):
 			return errTorn
-		case err != nil:
+		case !errors.Is(err, bufio.ErrBufferFull):
 			return err
-		case len(lines) == cap(lines):
-			lines = slices.Grow(lines, len(lines)) // a long line
 		}
 	}
 }

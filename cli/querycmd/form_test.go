@@ -1,7 +1,7 @@
 package querycmd
 
 import (
-	"bytes"
+	"context"
 	encoding "encoding/csv"
 	"fmt"
 	"strings"
@@ -24,11 +24,11 @@ func day(n int) time.Time { return time.Date(2026, 3, n, 0, 0, 0, 0, time.UTC) }
 
 // A record's time is its own, else that of its stamp, else when it was received.
 func TestMoment(t *testing.T) {
-	received := &block{received: []time.Time{day(9), day(3)}}
-	bounded := &block{first: day(4), last: day(6)}
+	received := stored{received: day(3)}
+	bounded := stored{first: day(4), last: day(6)}
 	for name, tt := range map[string]struct {
 		record string
-		block  *block
+		stored stored
 		want   moment
 	}{
 		"its own":          {ofEngine, received, moment{day(1), day(1), fromRecord}},
@@ -37,10 +37,11 @@ func TestMoment(t *testing.T) {
 		"no stamp":         {ofNoStamp, received, moment{day(3), day(3), fromReceived}},
 		"received":         {ofNobody, received, moment{day(3), day(3), fromReceived}},
 		"the file":         {ofNobody, bounded, moment{day(4), day(6), fromFile}},
-		"unknown":          {ofNobody, &block{}, moment{}},
+		"unknown":          {ofNobody, stored{}, moment{}},
 	} {
 		form, _ := decision.Normalize([]byte(tt.record))
-		if got := tt.block.momentOf([]byte(tt.record), &form, 1); got != tt.want {
+		tt.stored.line = []byte(tt.record)
+		if got := tt.stored.moment(&form); got != tt.want {
 			t.Errorf("%s: got %v, want %v", name, got, tt.want)
 		}
 	}
@@ -96,26 +97,27 @@ func TestParseBound(t *testing.T) {
 	}
 }
 
-// write returns what is written of records in a form, a block of them each time.
-func write(t *testing.T, form form, blocks ...[]string) string {
+// write returns what is written of records in a form.
+func write(t *testing.T, form form, records ...string) string {
 	t.Helper()
-	var b bytes.Buffer
-	w := writer{w: &b, form: form}
-	s := search{form: form}
-	for _, records := range blocks {
-		s.judge(&block{lines: []byte(strings.Join(records, "\n") + "\n")})
-		if err := w.write(&s.rows); err != nil {
-			t.Fatal(err)
+	s := search{out: writer{form: form}}
+	return found(t, &s, []part{lines(records)})
+}
+
+// lines are records of nowhere.
+type lines []string
+
+func (l lines) read(_ context.Context, take func(stored) error) error {
+	for _, line := range l {
+		if err := take(stored{line: []byte(line)}); err != nil {
+			return err
 		}
 	}
-	if err := w.end(); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
+	return nil
 }
 
 func TestCSV(t *testing.T) {
-	got := write(t, csv, []string{ofNobody, ofEngine}, []string{ofStamp})
+	got := write(t, csv, ofNobody, ofEngine, ofStamp)
 	want := "time,timeFrom,engine,process,decision,policy.group,policy.kind,policy.name,resource.group,resource.version,resource.kind,resource.plural," +
 		"resource.subresource,resource.namespace,resource.name,user,operation,id,message,failedOpen\r\n" +
 		",,,,,,,,,,,,,,,,,,,\r\n" +
@@ -146,7 +148,7 @@ func TestCSVIsSafe(t *testing.T) {
 		"1=1":                        "1=1",
 		"'=1":                        "'=1",
 	} {
-		got := write(t, csv, []string{fmt.Sprintf(`{"decision_id":"d","result":{"reason":"x"},"input":{"user":%s}}`, jsonOf(text))})
+		got := write(t, csv, fmt.Sprintf(`{"decision_id":"d","result":{"reason":"x"},"input":{"user":%s}}`, jsonOf(text)))
 		rows, err := encoding.NewReader(strings.NewReader(strings.ReplaceAll(got, "\r=", "\x01="))).ReadAll()
 		if err != nil || len(rows) != 2 || strings.ReplaceAll(rows[1][15], "\x01", "\r") != want {
 			t.Errorf("%q: got %q, %v, want the user %q", text, rows, err, want)
@@ -156,13 +158,13 @@ func TestCSVIsSafe(t *testing.T) {
 
 // What an expression cannot judge is not found, and counted.
 func TestUnjudged(t *testing.T) {
-	b := block{lines: []byte("{\"a\":1}\n{\"a\":2,\"b\":2,\"c\":\"d\"}\n{\"a\":3,\"e\":\"d\"}\n{\"f\":\"d\"}\n")}
-	s := search{filter: compiled(t, `record.c == "d" && record.b == 2`), form: ndjson}
-	s.judge(&b)
+	records := lines{`{"a":1}`, `{"a":2,"b":2,"c":"d"}`, `{"a":3,"e":"d"}`, `{"f":"d"}`}
+	s := search{filter: compiled(t, `record.c == "d" && record.b == 2`), out: writer{form: ndjson}}
+	got := found(t, &s, []part{records})
 	var said strings.Builder
 	err := s.report.say(func(format string, args ...any) { fmt.Fprintf(&said, format, args...) })
-	if string(s.rows.text) != "{\"a\":2,\"b\":2,\"c\":\"d\"}\n" || err != nil || said.String() != "note: 3 records left out: --when cannot be evaluated; the first error: no such key: c" {
-		t.Errorf("got %q, %v and %q", s.rows.text, err, said.String())
+	if got != "{\"a\":2,\"b\":2,\"c\":\"d\"}\n" || err != nil || said.String() != "note: 3 records left out: --when cannot be evaluated; the first error: no such key: c" {
+		t.Errorf("got %q, %v and %q", got, err, said.String())
 	}
 }
 

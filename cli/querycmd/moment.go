@@ -30,22 +30,21 @@ type moment struct {
 	source timeSource
 }
 
-// momentOf returns the time of a record, which is line n of b and has the given form.
-func (b *block) momentOf(record []byte, form *decision.Normalized, n uint64) moment {
+// moment returns the time of r, which has the given form.
+func (r *stored) moment(form *decision.Normalized) moment {
 	if at := form.When; !at.IsZero() {
 		return moment{at, at, fromRecord}
 	}
-	if at := stamped(record); !at.IsZero() {
+	if at := stamped(r.line); !at.IsZero() {
 		return moment{at, at, fromStamp}
 	}
-	if len(b.received) > 0 {
-		at := b.received[n]
+	if at := r.received; !at.IsZero() {
 		return moment{at, at, fromReceived}
 	}
-	if b.first.IsZero() {
+	if r.first.IsZero() {
 		return moment{}
 	}
-	return moment{b.first, b.last, fromFile}
+	return moment{r.first, r.last, fromFile}
 }
 
 // stamped is when a record was received, as the stamp of a sink says.

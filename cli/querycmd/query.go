@@ -2,6 +2,7 @@
 package querycmd
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -61,10 +62,12 @@ failure.`,
 	output := command.OutputFlag(cmd, string(ndjson), string(csv))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		q.console = terminal.NewConsole(cmd.ErrOrStderr())
-		if q.out.w = cmd.OutOrStdout(); terminal.IsTerminal(q.out.w) {
-			q.out.w, q.out.terminal = q.console.Beside(q.out.w), true
+		out := &q.search.out
+		w := cmd.OutOrStdout()
+		if terminal.IsTerminal(w) {
+			w, out.terminal = q.console.Beside(w), true
 		}
-		q.search.form, q.out.form = form(output.Value), form(output.Value)
+		out.w, out.form = bufio.NewWriterSize(w, 64<<10), form(output.Value)
 		if err := q.parse(args); err != nil {
 			return err
 		}
@@ -82,7 +85,6 @@ type query struct {
 	search   search
 	progress verify.Progress
 	console  *terminal.Console
-	out      writer
 }
 
 // parse reads what the flags say.
@@ -138,10 +140,7 @@ func (q *query) find(ctx context.Context, parts []part) error {
 			Note: human.Count(uint64(q.search.found.Load()), "record") + " found",
 		}
 	})
-	err := q.search.run(ctx, parts, q.out.write)
-	if err == nil {
-		err = q.out.end()
-	}
+	err := q.search.run(ctx, parts)
 	stop()
 	if errors.Is(err, syscall.EPIPE) {
 		return nil // the reader has enough

@@ -37,25 +37,11 @@ type queuePart struct {
 	report   *report // gets what is damaged
 }
 
-func (p *queuePart) read(ctx context.Context, take func(*block) error) error {
-	b := block{lines: make([]byte, 0, blockSize)}
-	add := func(r segment.Record) error {
-		if len(b.lines) > 0 && len(b.lines)+len(r.Data) >= blockSize {
-			if err := take(&b); err != nil {
-				return err
-			}
-			b.lines, b.received = b.lines[:0], b.received[:0]
-		}
-		b.lines = append(append(b.lines, r.Data...), '\n')
-		b.received = append(b.received, r.Received)
+func (p *queuePart) read(ctx context.Context, take func(stored) error) error {
+	return p.queue.Read(ctx, segment.SeqRange{From: 1, To: math.MaxUint64}, func(r segment.Record) error {
 		p.progress.Done.Add(int64(len(r.Data)) + 1)
-		return nil
-	}
-	readErr := p.queue.Read(ctx, segment.SeqRange{From: 1, To: math.MaxUint64}, add, p.lost)
-	if err := take(&b); err != nil { // also what an earlier call has returned
-		return err
-	}
-	return readErr
+		return take(stored{line: r.Data, received: r.Received})
+	}, p.lost)
 }
 
 // lost notes what is damaged.

@@ -1,8 +1,8 @@
 package querycmd
 
 import (
+	"bufio"
 	"bytes"
-	"io"
 	"strings"
 
 	"github.com/docket-export/docket/decision"
@@ -17,20 +17,6 @@ const (
 	csv    form = "csv"    // the normalized form, RFC 4180
 )
 
-// rows are records in one of the forms.
-type rows struct {
-	count int
-	text  []byte
-}
-
-// empty returns rows without records, in the memory of r.
-func (r *rows) empty() rows { return rows{text: r.text[:0]} }
-
-func (r *rows) addLine(record []byte) {
-	r.count++
-	r.text = append(append(r.text, record...), '\n')
-}
-
 // csvFields are those of the normalized form, but for when: the time stands in front.
 var csvFields = decision.NormalizedFields()[1:]
 
@@ -40,15 +26,6 @@ func csvHeader() (line []byte) {
 		line = appendField(line, name)
 	}
 	return endLine(line)
-}
-
-func (r *rows) addCSV(m moment, form *decision.Normalized) {
-	r.count++
-	line := appendField(appendField(r.text, m.text()), string(m.source))
-	for _, name := range csvFields {
-		line = appendField(line, form.Field(name))
-	}
-	r.text = endLine(line)
 }
 
 // appendField appends a field of csv and a comma. A text that a spreadsheet would take for
@@ -68,39 +45,59 @@ func appendField(line []byte, text string) []byte {
 // endLine ends a line of csv in place of its last comma.
 func endLine(line []byte) []byte { return append(line[:len(line)-1], '\r', '\n') }
 
-// writer writes rows in order.
+// writer writes records.
 type writer struct {
-	w        io.Writer
+	w        *bufio.Writer
 	form     form
-	terminal bool // w is one
+	terminal bool // w is one: it shows each record at once
 
-	begun bool // the header of csv was written
+	begun bool   // the header of csv was written
+	row   []byte // reused
 }
 
-// write writes some rows.
-func (w *writer) write(r *rows) error {
-	if r.count == 0 {
+// line writes the record's own bytes.
+func (w *writer) line(record []byte) error {
+	w.row = append(append(w.row[:0], record...), '\n')
+	return w.write(w.row)
+}
+
+// csv writes the normalized form of a record of the moment m.
+func (w *writer) csv(m moment, form *decision.Normalized) error {
+	if err := w.header(); err != nil {
+		return err
+	}
+	w.row = appendField(appendField(w.row[:0], m.text()), string(m.source))
+	for _, name := range csvFields {
+		w.row = appendField(w.row, form.Field(name))
+	}
+	w.row = endLine(w.row)
+	return w.write(w.row)
+}
+
+// header writes the first line of csv.
+func (w *writer) header() error {
+	if w.form != csv || w.begun {
 		return nil
 	}
-	return w.writeText(r.text)
+	w.begun = true
+	return w.write(csvHeader())
 }
 
-func (w *writer) writeText(text []byte) error {
-	if w.form == csv && !w.begun {
-		w.begun = true
-		text = append(csvHeader(), text...)
+func (w *writer) write(row []byte) error {
+	if w.terminal {
+		row = bytes.ReplaceAll(row, []byte("\r\n"), []byte("\n")) // a terminal shows the first of the two
 	}
-	if w.form == csv && w.terminal {
-		text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")) // a terminal shows the first of the two
+	_, err := w.w.Write(row)
+	if err == nil && w.terminal {
+		err = w.w.Flush()
 	}
-	_, err := w.w.Write(text)
 	return err
 }
 
-// end writes the header of a csv without rows.
+// end writes what waits, and the header of a csv without rows.
 func (w *writer) end() error {
-	if w.form == csv && !w.begun {
-		return w.writeText(nil)
+	if err := w.header(); err != nil {
+		return err
 	}
-	return nil
+	return w.w.Flush()
 }

@@ -1,7 +1,6 @@
 package querycmd
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -13,49 +12,40 @@ import (
 	"github.com/docket-export/docket/sinks/filesink/verify"
 )
 
-// blockSize is how much is judged at a time: large reads and writes cost less, and a block
-// stays in the processor's cache.
-const blockSize = 256 << 10
-
-// search looks for records in the parts of an export or a queue, one part after the other.
+// search looks for records in the parts of an export or a queue, one part after the other, and
+// writes what it finds.
 type search struct {
 	filter   *filter.Filter
 	from, to time.Time // zero: not bounded
-	form     form
+	out      writer
 
 	found  atomic.Int64 // records that were written
 	report report
-	rows   rows // of the block that is being judged
 }
 
 // part is what can be read by itself: a file, or a queue.
 type part interface {
-	// read calls take with the blocks of the part, in order. An error of take ends it. Another
+	// read calls take with the records of the part, in order. An error of take ends it. Another
 	// error says what could not be read.
-	read(ctx context.Context, take func(*block) error) error
+	read(ctx context.Context, take func(stored) error) error
 }
 
-// block is some records in a row. Its memory is used again for the next block.
-type block struct {
-	lines []byte // each with its newline
-	// received is when the exporter received each of them; empty where only bounds are known.
-	received []time.Time
-	// first and last are the bounds; zero where nothing is known.
-	first, last time.Time
+// stored is a record of a part. It is valid until take returns.
+type stored struct {
+	line        []byte    // without its newline
+	received    time.Time // by the exporter; zero where only bounds are known
+	first, last time.Time // the bounds; zero where nothing is known
 }
 
-// run writes what it finds in parts with write, in their order. An error of write or the end
-// of ctx ends the search.
-func (s *search) run(ctx context.Context, parts []part, write func(*rows) error) error {
+// run writes what it finds in parts, in their order. An error of writing or the end of ctx
+// ends the search.
+func (s *search) run(ctx context.Context, parts []part) error {
 	for _, p := range parts {
 		var ended error
-		err := p.read(ctx, func(b *block) error {
-			if ended = context.Cause(ctx); ended != nil {
-				return ended
+		err := p.read(ctx, func(r stored) error {
+			if ended = context.Cause(ctx); ended == nil {
+				ended = s.take(r)
 			}
-			s.judge(b)
-			ended = write(&s.rows)
-			s.found.Add(int64(s.rows.count))
 			return ended
 		})
 		switch {
@@ -67,45 +57,41 @@ func (s *search) run(ctx context.Context, parts []part, write func(*rows) error)
 			s.report.problem(err.Error())
 		}
 	}
-	return context.Cause(ctx)
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return s.out.end()
 }
 
-// judge sets the rows to the records of b that are looked for.
-func (s *search) judge(b *block) {
-	s.rows = s.rows.empty()
-	lines := b.lines
-	for n := uint64(0); len(lines) > 0; n++ {
-		end := bytes.IndexByte(lines, '\n')
-		line := lines[:end]
-		lines = lines[end+1:]
-		if rawjson.KindOf(line) != rawjson.Object {
-			s.report.unreadable++
-			continue
-		}
-		taken, err := s.filter.Takes(line)
-		switch {
-		case err != nil:
-			s.report.cannotJudge(err)
-			continue
-		case !taken:
-			continue
-		case s.form == ndjson && s.from.IsZero() && s.to.IsZero():
-			s.rows.addLine(line)
-			continue
-		}
-		form, _ := decision.Normalize(line) // of an unknown record nothing is known
-		m := b.momentOf(line, &form, n)
-		isIn, isSure := m.isWithin(s.from, s.to)
-		if !isIn {
-			continue
-		}
-		if !isSure {
-			s.report.untimed++
-		}
-		if s.form == csv {
-			s.rows.addCSV(m, &form)
-		} else {
-			s.rows.addLine(line)
-		}
+// take writes r if it is looked for.
+func (s *search) take(r stored) error {
+	if rawjson.KindOf(r.line) != rawjson.Object {
+		s.report.unreadable++
+		return nil
 	}
+	taken, err := s.filter.Takes(r.line)
+	if err != nil {
+		s.report.cannotJudge(err)
+	}
+	if err != nil || !taken {
+		return nil
+	}
+	if s.out.form == ndjson && s.from.IsZero() && s.to.IsZero() {
+		s.found.Add(1)
+		return s.out.line(r.line)
+	}
+	form, _ := decision.Normalize(r.line) // of an unknown record nothing is known
+	m := r.moment(&form)
+	isIn, isSure := m.isWithin(s.from, s.to)
+	if !isIn {
+		return nil
+	}
+	if !isSure {
+		s.report.untimed++
+	}
+	s.found.Add(1)
+	if s.out.form == csv {
+		return s.out.csv(m, &form)
+	}
+	return s.out.line(r.line)
 }

@@ -1,6 +1,7 @@
 package querycmd
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -29,11 +30,8 @@ func TestMain(m *testing.M) { testleak.Main(m) }
 func found(t *testing.T, s *search, parts []part) string {
 	t.Helper()
 	var b bytes.Buffer
-	w := writer{w: &b, form: s.form}
-	if err := s.run(t.Context(), parts, w.write); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.end(); err != nil {
+	s.out.w = bufio.NewWriter(&b)
+	if err := s.run(t.Context(), parts); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -99,7 +97,7 @@ func TestSearchModel(t *testing.T) {
 			for n := range dice.IntN(3000) {
 				size := dice.IntN(400)
 				if dice.IntN(1000) == 0 {
-					size = dice.IntN(3 * blockSize)
+					size = dice.IntN(3 * (256 << 10))
 				}
 				line := fmt.Sprintf(`{"file":%d,"n":%d,"kind":"k%d","text":%q}`+"\n", file, n, dice.IntN(5), strings.Repeat("x", size))
 				text.WriteString(line)
@@ -111,7 +109,7 @@ func TestSearchModel(t *testing.T) {
 		}
 		var p verify.Progress
 		c := openExport(t, writeExport(t, files))
-		s := search{filter: compiled(t, `record.kind == "k3"`), form: ndjson}
+		s := search{filter: compiled(t, `record.kind == "k3"`)}
 		if got := found(t, &s, partsOf(c, &p)); got != want.String() {
 			t.Fatalf("seed %d: got %d bytes, want %d, or others", seed, len(got), want.Len())
 		}
@@ -140,7 +138,7 @@ func TestSearchDamage(t *testing.T) {
 		"no records":      {file: "decisions-2.ndjson", damage: replace("[\"x\"]\nno x\n{}\n"), want: "14", told: "2 lines skipped: not a JSON object"},
 		"an empty file":   {file: "decisions-2.ndjson", damage: replace(""), want: "14"},
 		"a link":          {file: "decisions-2.ndjson", damage: func(path string) error { return errors.Join(os.Remove(path), os.Symlink("/etc/passwd", path)) }, want: "14", told: "not a regular file"},
-		"a file too long": {file: "decisions-2.ndjson", damage: replace(`{"x":2,"y":"` + strings.Repeat("y", maxLine+blockSize)), want: "14", told: "a line is longer than"},
+		"a file too long": {file: "decisions-2.ndjson", damage: replace(`{"x":2,"y":"` + strings.Repeat("y", maxLine)), want: "14", told: "a line is longer than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -156,7 +154,7 @@ func TestSearchDamage(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			s := search{filter: compiled(t, "has(record.x)"), form: ndjson}
+			s := search{filter: compiled(t, "has(record.x)"), out: writer{form: ndjson}}
 			got := strings.NewReplacer(`{"x":`, "", "}\n", "").Replace(found(t, &s, partsOf(c, nil)))
 			var said strings.Builder
 			err := s.report.say(func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) })
@@ -189,22 +187,29 @@ func TestSearchEnds(t *testing.T) {
 	}
 	c := openExport(t, writeExport(t, files))
 	failed := errors.New("failed")
-	s := search{form: ndjson}
-	if err := s.run(t.Context(), partsOf(c, nil), func(*rows) error { return failed }); !errors.Is(err, failed) {
+	s := search{}
+	s.out.w = bufio.NewWriter(writing(func() error { return failed }))
+	if err := s.run(t.Context(), partsOf(c, nil)); !errors.Is(err, failed) {
 		t.Errorf("got %v, want %v", err, failed)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	if err := s.run(ctx, partsOf(c, nil), func(*rows) error { cancel(failed); return nil }); !errors.Is(err, failed) {
+	s.out.w = bufio.NewWriter(writing(func() error { cancel(failed); return nil }))
+	if err := s.run(ctx, partsOf(c, nil)); !errors.Is(err, failed) {
 		t.Errorf("got %v, want %v", err, failed)
 	}
 }
+
+// writing is a writer that does something first.
+type writing func() error
+
+func (w writing) Write(p []byte) (int, error) { return len(p), w() }
 
 // Records of unknown times are found where they may be from within, and counted.
 func TestSearchFileTimes(t *testing.T) {
 	c := openExport(t, writeExport(t, map[string]string{"decisions-1.ndjson": "{\"n\":1}\n", "decisions-2.ndjson": "{\"n\":2}\n", "decisions-3.ndjson": "{\"n\":3}\n"}))
 	c.Files[0].FirstTime, c.Files[0].LastTime = day(1), day(2)
 	c.Files[1].FirstTime, c.Files[1].LastTime = day(1), day(5)
-	s := search{form: ndjson, from: day(3), to: day(9)}
+	s := search{from: day(3), to: day(9)}
 	got := found(t, &s, partsOf(c, nil))
 	var said strings.Builder
 	err := s.report.say(func(format string, args ...any) { fmt.Fprintf(&said, format, args...) })
@@ -216,7 +221,7 @@ func TestSearchFileTimes(t *testing.T) {
 
 // What retention removes meanwhile is told, and no failure.
 func TestSearchRemoved(t *testing.T) {
-	s := search{form: ndjson}
+	s := search{}
 	if got := found(t, &s, []part{removed{}}); got != "" {
 		t.Errorf("got %q", got)
 	}
@@ -229,7 +234,7 @@ func TestSearchRemoved(t *testing.T) {
 // removed is a file that retention has removed.
 type removed struct{}
 
-func (removed) read(context.Context, func(*block) error) error {
+func (removed) read(context.Context, func(stored) error) error {
 	return fmt.Errorf("x: %w", verify.ErrRemoved)
 }
 
@@ -270,7 +275,7 @@ func TestSearchQueue(t *testing.T) {
 		}
 	}
 	var p verify.Progress
-	s := search{filter: compiled(t, "record.n % 2 == 0"), form: ndjson, from: began.Add(1000 * time.Minute), to: began.Add(4000 * time.Minute)}
+	s := search{filter: compiled(t, "record.n % 2 == 0"), from: began.Add(1000 * time.Minute), to: began.Add(4000 * time.Minute)}
 	if got := found(t, &s, []part{&queuePart{queue: &q, progress: &p, report: &s.report}}); got != want.String() {
 		t.Errorf("got %d bytes, want %d, or others", len(got), want.Len())
 	}

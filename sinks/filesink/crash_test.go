@@ -188,7 +188,7 @@ func (r *recorder) try(what string, do func() error) {
 		}
 		checkFailure(r.t, err, sinks.Transient, r.dir)
 		if r.failures.errno == unix.ENOSPC {
-			checkFailure(r.t, err, sinks.Transient, "no space left", "free space there")
+			checkFailure(r.t, err, sinks.Transient, "no space left", "free space")
 		}
 	}
 }

@@ -2,11 +2,8 @@ package filesink
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -31,43 +28,27 @@ func failure(doing string, err error) error {
 	return sinks.Failf(kind, "file sink: %s: %w", doing, err)
 }
 
-// adviceAt is that of package disk for the file that err names.
-func adviceAt(err error) string {
-	p, ok := errors.AsType[*fs.PathError](err)
-	if !ok {
-		return ""
-	}
-	_, todo := disk.Advice(err, filepath.Dir(p.Path))
-	return todo
-}
-
-// classify tells what an operator must mend from what may pass, and names what
-// to do.
+// classify tells what an operator must mend from what may pass, and names what to do, in the words
+// of package disk where it has some.
 func classify(err error) (kind sinks.Kind, advice string) {
 	errno, ok := errors.AsType[unix.Errno](err)
 	if !ok {
 		return sinks.Transient, ""
 	}
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		_, advice = disk.Advice(err, filepath.Dir(p.Path))
+	}
 	switch errno {
-	case unix.EACCES, unix.EPERM:
-		return sinks.Misconfigured, fmt.Sprintf("let user %d write there", os.Geteuid())
-	case unix.EROFS:
-		return sinks.Misconfigured, "mount the file system writable"
+	case unix.EACCES, unix.EPERM, unix.EROFS, unix.EINVAL, unix.ENOTSUP, unix.ENOSYS:
+		return sinks.Misconfigured, advice
 	case unix.ENOENT:
 		return sinks.Misconfigured, "restore the directory"
 	case unix.ENOTDIR, unix.EISDIR, unix.ELOOP, unix.ENAMETOOLONG:
 		return sinks.Misconfigured, "choose another directory, or move away the file of that name"
-	case unix.EINVAL, unix.ENOTSUP, unix.ENOSYS:
-		return sinks.Misconfigured, adviceAt(err)
-	case unix.ENOSPC, unix.EDQUOT:
-		if advice := adviceAt(err); strings.Contains(advice, "df -i") {
-			return sinks.Transient, advice
-		}
-		return sinks.Transient, "free space there, or lower the limits in retain"
 	case unix.EFBIG:
 		return sinks.Transient, "raise the limit on file sizes, or lower rotate.maxBytes"
 	case unix.EIO:
 		return sinks.Transient, "check the disk"
 	}
-	return sinks.Transient, ""
+	return sinks.Transient, advice
 }

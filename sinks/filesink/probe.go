@@ -10,15 +10,14 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
-	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
 // Probe implements sinks.Prober. It writes a file to the directory, or to the
-// nearest existing one above it, and removes the file; it looks up the group; it reads the
-// key; and it checks the free space. It takes no lock: an exporter may be writing.
+// nearest existing one above it, and removes the file; it looks up the group; and it reads the
+// key. It takes no lock: an exporter may be writing.
 func (c *Config) Probe(ctx context.Context, _ sinks.Env) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -39,7 +38,7 @@ func (c *Config) Probe(ctx context.Context, _ sinks.Env) error {
 	if err := tryFiles(c.Directory); err != nil {
 		return failure("open a file of the export", err)
 	}
-	return checkRoom(dir)
+	return nil
 }
 
 // nearest is dir, or the closest directory above it that is there.
@@ -87,20 +86,6 @@ func tryFiles(dir string) error {
 		if err := f.Close(); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// checkRoom wants as much room as one batch may take.
-func checkRoom(dir string) error {
-	_, free, err := disk.OS(dir).Space(dir)
-	if err != nil {
-		return failure("read the free space", err)
-	}
-	left := min(free, int64(Definition.Batch.MaxBytes))
-	if left < int64(Definition.Batch.MaxBytes) {
-		return sinks.Failf(sinks.Transient, "file sink: %s has %s free, and a batch can take %s: free space there, or lower the limits in retain",
-			dir, config.Size(left), Definition.Batch.MaxBytes)
 	}
 	return nil
 }

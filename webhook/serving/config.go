@@ -32,8 +32,7 @@ type Config struct {
 	// WaitFor is what must be there for the server to be ready.
 	WaitFor []Check
 	// Drain is called once, when nothing is in flight any more, and Run returns after it:
-	// the place to close docket's client. Its context ends after DrainTimeout, or
-	// is done already if the stop has to be at once.
+	// the place to close docket's client. Its context ends after DrainTimeout.
 	Drain func(context.Context) error
 
 	// ShutdownDelay is how long the server goes on serving when it was told to stop,

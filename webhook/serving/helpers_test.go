@@ -212,10 +212,16 @@ func startWith(t *testing.T, p pair, c Config) *running {
 		r.result <- r.Run(ctx)
 	}()
 	t.Cleanup(func() {
-		r.Stop()
-		r.Stop()
-		within(t, ended)
 		cancel()
+		r.http.Close() // for what a test has left
+		r.cutOff()
+		for {
+			select {
+			case r.clock <- time.Now():
+			case <-ended:
+				return
+			}
+		}
 	})
 	r.logs.wait(t, "msg=serving", 1)
 	return r

@@ -179,8 +179,10 @@ func TestReadyWithoutCertificate(t *testing.T) {
 	}
 	errorIs(t, probe(t, s.Ready), "does not listen yet")
 	errorIs(t, probe(t, s.Live))
+	s.after = func(time.Duration) <-chan time.Time { return time.After(0) }
+	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error, 1)
-	go func() { result <- s.Run(t.Context()) }()
+	go func() { result <- s.Run(ctx) }()
 	logs.wait(t, "msg=serving", 1)
 	errorIs(t, probe(t, s.Ready), "certificate in")
 	errorIs(t, probe(t, s.Live))
@@ -188,8 +190,7 @@ func TestReadyWithoutCertificate(t *testing.T) {
 	s.certificates.forgetLook()
 	errorIs(t, probe(t, s.Ready))
 	errorIs(t, probe(t, s.Live))
-	s.Stop()
-	s.Stop()
+	cancel()
 	errorIs(t, within(t, result))
 }
 

@@ -41,14 +41,13 @@ type Server struct {
 	inFlight     atomic.Int64
 	goodbye      atomic.Bool // each answer asks the client to close its connection
 
-	leaving, now context.Context // done from the first and the second call of Stop on
-	leave, end   context.CancelFunc
-	requests     context.Context // done when what is in flight was cut off
-	cutOff       context.CancelFunc
-	stops        atomic.Int64                         // calls of Stop
-	begun, over  atomic.Bool                          // Run was called, and has returned
-	listener     atomic.Pointer[listener]             // nil until Run listens
-	after        func(time.Duration) <-chan time.Time // time.After but in tests
+	leaving     context.Context // done when the server is to stop
+	leave       context.CancelFunc
+	requests    context.Context // done when what is in flight was cut off
+	cutOff      context.CancelFunc
+	begun, over atomic.Bool                          // Run was called, and has returned
+	listener    atomic.Pointer[listener]             // nil until Run listens
+	after       func(time.Duration) <-chan time.Time // time.After but in tests
 }
 
 // New checks c. It neither listens nor needs a certificate to be there.
@@ -59,7 +58,6 @@ func New(c Config) (*Server, error) {
 	c.setDefaults()
 	s := &Server{config: c, certificates: newCertificates(c.TLSDir, c.Log), after: time.After}
 	s.leaving, s.leave = context.WithCancel(context.Background())
-	s.now, s.end = context.WithCancel(context.Background())
 	s.requests, s.cutOff = context.WithCancel(context.Background())
 	settings := c.TLS.Clone()
 	settings.Certificates, settings.GetCertificate = nil, s.certificates.getCertificate
@@ -98,39 +96,27 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	s.config.Handler.ServeHTTP(w, r)
 }
 
-// Run serves until ctx is done or Stop is called, and then by the rules of the package. It
-// returns once Drain has. The error says what was cut off, nil that nothing was. Run is
-// called once.
+// Run serves until ctx is done, and then by the rules of the package. It returns once Drain
+// has. The error says what was cut off, nil that nothing was. Run is called once.
 func (s *Server) Run(ctx context.Context) error {
 	if s.begun.Swap(true) {
 		return errors.New("serving: Run was called before")
 	}
 	defer s.cutOff()
-	defer s.end()
 	defer s.leave()
 	defer s.over.Store(true)
-	defer context.AfterFunc(ctx, s.Stop)()
-	err := s.serve(ctx)
-	drain, cancel := context.WithTimeout(s.now, s.config.DrainTimeout)
+	defer context.AfterFunc(ctx, s.leave)()
+	var err error
+	if ctx.Err() == nil {
+		err = s.serve()
+	}
+	drain, cancel := context.WithTimeout(context.Background(), s.config.DrainTimeout)
 	defer cancel()
 	return errors.Join(err, s.config.Drain(drain))
 }
 
-// Stop begins to stop the server, as the end of Run's context does. If the server is
-// stopping already, Stop ends it at once and cuts off the requests in flight. Stop does
-// not wait.
-func (s *Server) Stop() {
-	if s.stops.Add(1) > 1 {
-		s.end()
-	}
-	s.leave()
-}
-
 // serve listens, and returns when nothing is in flight any more, or is cut off.
-func (s *Server) serve(ctx context.Context) error {
-	if done(ctx) || done(s.leaving) {
-		return nil
-	}
+func (s *Server) serve() error {
 	plain, err := net.Listen("tcp", s.config.Address)
 	if err != nil {
 		return err
@@ -159,22 +145,14 @@ func (s *Server) serve(ctx context.Context) error {
 // the client to close its connection, so that in the end no request is on its way.
 func (s *Server) serveOn() {
 	half := s.config.ShutdownDelay / 2
-	s.wait(half)
+	<-s.after(half)
 	s.goodbye.Store(true)
-	s.wait(s.config.ShutdownDelay - half)
-}
-
-// wait returns after d, or at once if the stop has to be at once.
-func (s *Server) wait(d time.Duration) {
-	select {
-	case <-s.after(d):
-	case <-s.now.Done():
-	}
+	<-s.after(s.config.ShutdownDelay - half)
 }
 
 // finish takes no more connections, and waits for the requests in flight.
 func (s *Server) finish() error {
-	ctx, cancel := context.WithTimeout(s.now, s.config.FinishTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.FinishTimeout)
 	defer cancel()
 	if s.http.Shutdown(ctx) == nil && s.handlersReturned(ctx) {
 		return nil
@@ -238,16 +216,14 @@ func (s *Server) Live(r *http.Request) error {
 		return errors.New("the server has ended")
 	}
 	l := s.listener.Load()
-	if _, err := s.certificates.getCertificate(nil); l == nil || done(s.leaving) || err != nil {
+	if _, err := s.certificates.getCertificate(nil); l == nil || s.leaving.Err() != nil || err != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
 	defer cancel()
 	_, err := handshake(ctx, l.Addr().String())
-	if err == nil || l.crowded() || done(s.leaving) {
+	if err == nil || l.crowded() || s.leaving.Err() != nil {
 		return nil
 	}
 	return fmt.Errorf("own listener: %w", err)
 }
-
-func done(ctx context.Context) bool { return ctx.Err() != nil }

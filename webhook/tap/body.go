@@ -13,14 +13,20 @@ type body struct {
 
 	reading sync.Mutex // held while source is read; taken before mu
 	closed  bool       // nobody may read any more; guarded by reading
-	first   []byte     // what was read of source, unless that is more than pieceBytes; guarded by reading
-	again   []byte     // of first, to be read once more; guarded by reading
-	more    bool       // more was read than pieceBytes; guarded by reading
+	piece   *piece     // what was read of source; nil: nothing was; guarded by reading
+	kept    int        // of piece; guarded by reading
+	again   []byte     // of piece, to be read once more; guarded by reading
+	more    bool       // more was read than piece has room for; guarded by reading
 
 	mu  sync.Mutex
 	end bool  // all of source was read; guarded by mu
 	err error // that source ended with, and not its end; guarded by mu
 }
+
+// piece is the beginning of a body.
+type piece [pieceBytes]byte
+
+var pieces = sync.Pool{New: func() any { return new(piece) }}
 
 var errClosed = errors.New("nobody reads the body any more")
 
@@ -37,10 +43,11 @@ func (b *body) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	n, err := b.source.Read(p)
-	if b.more = b.more || len(b.first)+n > pieceBytes; b.more {
-		b.first = nil
-	} else {
-		b.first = append(b.first, p[:n]...)
+	if b.piece == nil {
+		b.piece = pieces.Get().(*piece)
+	}
+	if b.more = b.more || b.kept+n > pieceBytes; !b.more {
+		b.kept += copy(b.piece[b.kept:], p[:n])
 	}
 	if err != nil {
 		b.mu.Lock()
@@ -61,8 +68,23 @@ func (b *body) Close() error { return nil }
 func (b *body) rewind() bool {
 	b.reading.Lock()
 	defer b.reading.Unlock()
-	b.again = b.first
+	if b.kept > 0 {
+		b.again = b.piece[:b.kept]
+	}
 	return !b.more
+}
+
+// release ends every other reading and gives up the piece, unless somebody reads right now.
+func (b *body) release() {
+	if !b.reading.TryLock() {
+		return
+	}
+	defer b.reading.Unlock()
+	b.closed = true
+	if b.piece != nil {
+		pieces.Put(b.piece)
+		b.piece = nil
+	}
 }
 
 // drain reads what is left of the source, and ends every other reading.

@@ -53,8 +53,8 @@ func newEngine(c Config, log *slog.Logger) (*engine, error) {
 	if u.Scheme != "https" {
 		return nil, errors.New("upstream CA: must not be set for http://: the engine shows no certificate")
 	}
-	e.ca = &authorities{file: c.CAFile, log: log}
-	if _, err := e.ca.read(); err != nil && !e.ca.mayCome(err) {
+	e.ca = &authorities{file: c.CAFile, log: log, pool: x509.NewCertPool()}
+	if err := e.ca.read(); err != nil && !e.ca.mayCome(err) {
 		return nil, fmt.Errorf("upstream CA %s: %w", c.CAFile, err)
 	}
 	return e, nil
@@ -176,27 +176,23 @@ type authorities struct {
 
 	mu     sync.Mutex
 	text   []byte         // of which pool was made; guarded by mu
-	pool   *x509.CertPool // guarded by mu; what it points to does not change
+	pool   *x509.CertPool // not nil, which would stand for the CAs of the system; guarded by mu
 	broken string         // why the file could not be read, as logged last; guarded by mu
 }
 
 // current returns the CAs in the file, or those it had while it could be read.
 func (a *authorities) current() *x509.CertPool {
-	pool, err := a.read()
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	why := ""
-	if err != nil {
+	if err := a.read(); err != nil {
 		why = err.Error()
 	}
-	if pool == nil {
-		pool = x509.NewCertPool() // nil would stand for the CAs of the system
-	}
-	if why != a.broken && why != "" {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if why != "" && why != a.broken {
 		a.log.Warn("cannot read the engine's CA file: docket keeps the CAs that it read last, if any", "file", a.file, "error", why)
 	}
 	a.broken = why
-	return pool
+	return a.pool
 }
 
 // mayCome reports whether the file is missing from a directory that is there: the engine
@@ -206,32 +202,26 @@ func (a *authorities) mayCome(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) && missing == nil
 }
 
-// read returns the CAs in the file. With an error come those that it had before.
-func (a *authorities) read() (*x509.CertPool, error) {
-	text, err := readFile(a.file)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err != nil || a.pool != nil && bytes.Equal(text, a.text) {
-		return a.pool, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return a.pool, errors.New("holds no certificate in PEM form")
-	}
-	a.text, a.pool = text, pool
-	return pool, nil
-}
-
-// readFile reads a small file. The error does not name it.
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+// read takes the CAs in the file. With an error, which does not name the file, those before stay.
+func (a *authorities) read() error {
+	f, err := os.Open(a.file)
 	if err != nil {
-		return nil, errors.Unwrap(err)
+		return errors.Unwrap(err)
 	}
 	defer f.Close() // read only: nothing can be lost
 	text, err := io.ReadAll(io.LimitReader(f, maxPEMBytes))
 	if err != nil {
-		return nil, errors.Unwrap(err)
+		return errors.Unwrap(err)
 	}
-	return text, nil
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(text) > 0 && bytes.Equal(text, a.text) {
+		return nil
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return errors.New("holds no certificate in PEM form")
+	}
+	a.text, a.pool = text, pool
+	return nil
 }

@@ -33,7 +33,6 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
-	"net/http/httptrace"
 	"net/http/httputil"
 	"os"
 	"strings"
@@ -165,7 +164,6 @@ func (t *Tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: x.gotConn})
 	if limit := reviewTimeout(r); limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, errTimeout)
@@ -173,7 +171,7 @@ func (t *Tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r = r.WithContext(ctx)
 	x.body.source = http.MaxBytesReader(w, r.Body, MaxBodyBytes)
-	x.body.first = make([]byte, 0, max(0, min(r.ContentLength, pieceBytes)))
+	defer x.body.release()
 	defer x.endBodyAt(ctx)()
 	t.proxy.ServeHTTP(w, r)
 	if x.result == CutOff {

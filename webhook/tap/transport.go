@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -65,6 +66,8 @@ func newTransport(e *engine) *transport {
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := exchangeOf(req.Context())
 	x.asked = true
+	// Of httputil, for this request alone. A trace of our own would have to be joined with it.
+	httptrace.ContextClientTrace(req.Context()).GotConn = x.gotConn
 	for {
 		x.conn = nil
 		if req.Body != nil {
@@ -111,6 +114,13 @@ func (c *conn) Write(p []byte) (int, error) {
 		c.written.Store(true)
 	}
 	return n, err
+}
+
+// ReadFrom implements io.ReaderFrom: io.Copy would make a buffer for each large body.
+func (c *conn) ReadFrom(from io.Reader) (int64, error) {
+	p := pieces.Get().(*piece)
+	defer pieces.Put(p)
+	return io.CopyBuffer(struct{ io.Writer }{c}, from, p[:])
 }
 
 // CloseWrite passes on that the client of a changed protocol will write no more. Both kinds of

@@ -16,7 +16,7 @@ import (
 
 // damage is done to the standard export. want is the first break.
 type damage struct {
-	do   func(b *builder, names []string)
+	do   doing
 	want Break
 }
 
@@ -32,85 +32,23 @@ func standardName(line int) string {
 }
 
 var damages = map[string]damage{
-	"byte edited": {
-		func(b *builder, names []string) { b.change(names[1], flip(30)) },
-		first(FileChanged, 2, 6, 10),
-	},
-	"last byte edited": {
-		func(b *builder, names []string) {
-			b.change(names[3], func(data []byte) []byte { return flip(len(data) - 1)(data) })
-		},
-		first(FileChanged, 4, 16, 20),
-	},
-	"lines reordered": {
-		func(b *builder, names []string) {
-			b.changeLines(names[2], func(l []string) []string { l[0], l[1] = l[1], l[0]; return l })
-		},
-		first(FileChanged, 3, 12, 15),
-	},
-	"last line cut": {
-		func(b *builder, names []string) {
-			b.changeLines(names[2], func(l []string) []string { return l[:2] })
-		},
-		first(FileTruncated, 3, 12, 15),
-	},
-	"torn line": {
-		func(b *builder, names []string) {
-			b.change(names[1], func(data []byte) []byte { return data[:len(data)-1] })
-		},
-		first(FileTruncated, 2, 6, 10),
-	},
-	"line removed from the middle": {
-		func(b *builder, names []string) {
-			b.changeLines(names[1], func(l []string) []string { return slices.Delete(l, 1, 2) })
-		},
-		first(FileTruncated, 2, 6, 10),
-	},
-	"file emptied": {
-		func(b *builder, names []string) { b.write(names[1], nil) },
-		first(FileTruncated, 2, 6, 10),
-	},
-	"line added": {
-		func(b *builder, names []string) {
-			b.change(names[1], func(data []byte) []byte { return append(data, recordOf(queueA, 11)+"\n"...) })
-		},
-		first(FileExtended, 2, 6, 10),
-	},
-	"byte edited and line added": {
-		func(b *builder, names []string) {
-			b.change(names[1], func(data []byte) []byte { return append(flip(30)(data), '\n') })
-		},
-		first(FileChanged, 2, 6, 10),
-	},
-	"two files damaged": {
-		func(b *builder, names []string) {
-			b.change(names[3], flip(30))
-			b.change(names[1], flip(30))
-		},
-		first(FileChanged, 2, 6, 10),
-	},
-	"file missing": {
-		func(b *builder, names []string) { b.must(os.Remove(b.path(names[2]))) },
-		first(FileMissing, 3, 12, 15),
-	},
+	"byte edited":                  {edit(2, flip(30)), first(FileChanged, 2, 6, 10)},
+	"last byte edited":             {edit(4, func(data []byte) []byte { return flip(len(data) - 1)(data) }), first(FileChanged, 4, 16, 20)},
+	"lines reordered":              {editLines(3, func(l []string) []string { l[0], l[1] = l[1], l[0]; return l }), first(FileChanged, 3, 12, 15)},
+	"last line cut":                {editLines(3, func(l []string) []string { return l[:2] }), first(FileTruncated, 3, 12, 15)},
+	"torn line":                    {edit(2, func(data []byte) []byte { return data[:len(data)-1] }), first(FileTruncated, 2, 6, 10)},
+	"line removed from the middle": {editLines(2, func(l []string) []string { return slices.Delete(l, 1, 2) }), first(FileTruncated, 2, 6, 10)},
+	"file emptied":                 {edit(2, func([]byte) []byte { return nil }), first(FileTruncated, 2, 6, 10)},
+	"line added":                   {editLines(2, func(l []string) []string { return append(l, recordOf(queueA, 11)+"\n") }), first(FileExtended, 2, 6, 10)},
+	"byte edited and line added":   {edit(2, func(data []byte) []byte { return append(flip(30)(data), '\n') }), first(FileChanged, 2, 6, 10)},
+	"two files damaged":            {both(edit(4, flip(30)), edit(2, flip(30))), first(FileChanged, 2, 6, 10)},
+	"file missing":                 {missing(3), first(FileMissing, 3, 12, 15)},
 	"directory missing": {
 		func(b *builder, names []string) { b.must(os.RemoveAll(filepath.Dir(b.path(names[2])))) },
 		first(FileMissing, 3, 12, 15),
 	},
-	"file missing before a damaged one": {
-		func(b *builder, names []string) {
-			b.must(os.Remove(b.path(names[2])))
-			b.change(names[3], flip(30))
-		},
-		first(FileMissing, 3, 12, 15),
-	},
-	"file missing behind a damaged one": {
-		func(b *builder, names []string) {
-			b.must(os.Remove(b.path(names[2])))
-			b.change(names[1], flip(30))
-		},
-		first(FileChanged, 2, 6, 10),
-	},
+	"file missing before a damaged one": {both(missing(3), edit(4, flip(30))), first(FileMissing, 3, 12, 15)},
+	"file missing behind a damaged one": {both(missing(3), edit(2, flip(30))), first(FileChanged, 2, 6, 10)},
 	"file swapped with another": {
 		func(b *builder, names []string) {
 			two, four := b.read(names[1]), b.read(names[3])
@@ -120,11 +58,7 @@ var damages = map[string]damage{
 		first(FileChanged, 2, 6, 10),
 	},
 	"link in place of a file": {
-		func(b *builder, names []string) {
-			elsewhere := filepath.Join(b.t.TempDir(), "same")
-			b.must(os.Rename(b.path(names[1]), elsewhere))
-			b.must(os.Symlink(elsewhere, b.path(names[1])))
-		},
+		func(b *builder, names []string) { b.linkElsewhere(names[1]) },
 		first(NotAFile, 2, 6, 10),
 	},
 	"directory of a removed file a link": { // nobody looks for it any more
@@ -143,44 +77,22 @@ var damages = map[string]damage{
 		first(NotAFile, 2, 6, 10),
 	},
 	"link in place of a directory": {
-		func(b *builder, names []string) {
-			elsewhere := filepath.Join(b.t.TempDir(), "same")
-			b.must(os.Rename(filepath.Dir(b.path(names[1])), elsewhere))
-			b.must(os.Symlink(elsewhere, filepath.Dir(b.path(names[1]))))
-		},
+		func(b *builder, names []string) { b.linkElsewhere(filepath.Dir(names[1])) },
 		first(NotAFile, 2, 6, 10),
 	},
 	"pipe in place of a file": {
-		func(b *builder, names []string) {
-			b.must(os.Remove(b.path(names[1])))
-			b.must(unix.Mkfifo(b.path(names[1]), 0o600))
-		},
+		both(missing(2), func(b *builder, names []string) { b.must(unix.Mkfifo(b.path(names[1]), 0o600)) }),
 		first(NotAFile, 2, 6, 10),
 	},
-	"file not listed": {
-		func(b *builder, _ []string) { b.write("2026-01-01/decisions-copy.ndjson", []byte("{}\n")) },
-		Break{Kind: FileUnlisted, File: "2026-01-01/decisions-copy.ndjson"},
-	},
-	"link not listed": {
-		func(b *builder, _ []string) { b.must(os.Symlink("/etc", b.path("etc"))) },
-		Break{Kind: FileUnlisted, File: "etc"},
-	},
-	"hidden file not listed": {
-		func(b *builder, _ []string) { b.write(".x/y", nil) },
-		Break{Kind: FileUnlisted, File: ".x/y"},
-	},
-	"active file elsewhere": {
-		func(b *builder, _ []string) { b.write("2026-01-01/decisions-active.ndjson", nil) },
-		Break{Kind: FileUnlisted, File: "2026-01-01/decisions-active.ndjson"},
-	},
+	"file not listed":        {added("2026-01-01/decisions-copy.ndjson"), unlisted("2026-01-01/decisions-copy.ndjson")},
+	"link not listed":        {func(b *builder, _ []string) { b.must(os.Symlink("/etc", b.path("etc"))) }, unlisted("etc")},
+	"hidden file not listed": {added(".x/y"), unlisted(".x/y")},
+	"active file elsewhere":  {added("2026-01-01/decisions-active.ndjson"), unlisted("2026-01-01/decisions-active.ndjson")},
 	"manifest missing": {
 		func(b *builder, _ []string) { b.must(os.Remove(b.path(manifest.FileName))) },
 		Break{Kind: ManifestMissing, File: manifest.FileName},
 	},
-	"manifest empty": {
-		func(b *builder, _ []string) { b.write(manifest.FileName, nil) },
-		Break{Kind: FileUnlisted, File: standardName(2)},
-	},
+	"manifest empty": {added(manifest.FileName), unlisted(standardName(2))},
 	"manifest a link": {
 		func(b *builder, _ []string) {
 			b.must(os.Rename(b.path(manifest.FileName), b.path("m")))
@@ -188,96 +100,47 @@ var damages = map[string]damage{
 		},
 		Break{Kind: NotAFile, File: manifest.FileName},
 	},
-	"manifest line removed": {
-		func(b *builder, _ []string) {
-			b.changeLines(manifest.FileName, func(l []string) []string { return slices.Delete(l, 1, 2) })
-		},
-		func() Break { w := first(ChainBroken, 2, 12, 15); w.File = standardName(3); return w }(),
-	},
-	"first manifest line removed": {
-		func(b *builder, _ []string) {
-			b.changeLines(manifest.FileName, func(l []string) []string { return l[1:] })
-		},
-		func() Break { w := first(ChainBroken, 1, 6, 10); w.File = standardName(2); return w }(),
-	},
-	"manifest lines reordered": {
-		func(b *builder, _ []string) {
-			b.changeLines(manifest.FileName, func(l []string) []string { l[2], l[3] = l[3], l[2]; return l })
-		},
-		func() Break { w := first(ChainBroken, 3, 16, 20); w.File = standardName(4); return w }(),
-	},
-	"manifest line twice": {
-		func(b *builder, _ []string) {
-			b.changeLines(manifest.FileName, func(l []string) []string { return slices.Insert(l, 2, l[1]) })
-		},
-		func() Break { w := first(ChainBroken, 3, 6, 10); w.File = standardName(2); return w }(),
-	},
+	"manifest line removed":       {manifestLines(func(l []string) []string { return slices.Delete(l, 1, 2) }), unchained(2, 3, 12, 15)},
+	"first manifest line removed": {manifestLines(func(l []string) []string { return l[1:] }), unchained(1, 2, 6, 10)},
+	"manifest lines reordered":    {manifestLines(func(l []string) []string { l[2], l[3] = l[3], l[2]; return l }), unchained(3, 4, 16, 20)},
+	"manifest line twice":         {manifestLines(func(l []string) []string { return slices.Insert(l, 2, l[1]) }), unchained(3, 2, 6, 10)},
 	"manifest line edited": {
-		func(b *builder, _ []string) {
-			b.change(manifest.FileName, func(data []byte) []byte {
-				return []byte(strings.Replace(string(data), `"finished":"2026-01-05`, `"finished":"2026-01-06`, 1))
-			})
-		},
-		func() Break { w := first(ChainBroken, 2, 6, 10); return w }(),
+		manifestLines(func(l []string) []string {
+			l[0] = strings.Replace(l[0], `"finished":"2026-01-05`, `"finished":"2026-01-06`, 1)
+			return l
+		}),
+		unchained(2, 2, 6, 10),
 	},
 	"hash in the manifest edited": {
-		func(b *builder, _ []string) {
-			b.changeLines(manifest.FileName, func(l []string) []string {
-				at := strings.Index(l[3], `"sha256":"`) + 12
-				l[3] = l[3][:at] + string("0f"[boolInt(l[3][at] == '0')]) + l[3][at+1:]
-				return l
-			})
-		},
+		manifestLines(func(l []string) []string {
+			at := strings.Index(l[3], `"sha256":"`) + 12
+			other := map[bool]string{true: "f", false: "0"}[l[3][at] == '0']
+			l[3] = l[3][:at] + other + l[3][at+1:]
+			return l
+		}),
 		first(FileChanged, 4, 16, 20),
 	},
-	"garbage in the manifest": {
-		func(b *builder, _ []string) {
-			b.changeLines(manifest.FileName, func(l []string) []string { return slices.Insert(l, 2, "{}\n") })
-		},
-		Break{Kind: LineDamaged, Line: 3},
-	},
+	"garbage in the manifest": {manifestLines(garbage(2, "{}")), Break{Kind: LineDamaged, Line: 3}},
 	"endless line in the manifest": {
-		func(b *builder, _ []string) {
-			b.changeLines(manifest.FileName, func(l []string) []string {
-				return slices.Insert(l, 2, strings.Repeat("x", manifest.MaxLine+1)+"\n")
-			})
-		},
+		manifestLines(garbage(2, strings.Repeat("x", manifest.MaxLine+1))),
 		Break{Kind: LineDamaged, Line: 3},
 	},
-	"file missing before a broken line": {
-		func(b *builder, names []string) {
-			b.must(os.Remove(b.path(names[1])))
-			b.changeLines(manifest.FileName, func(l []string) []string { return slices.Insert(l, 3, "{}\n") })
-		},
-		Break{Kind: LineDamaged, Line: 4},
-	},
-	"damaged file before a broken line": {
-		func(b *builder, names []string) {
-			b.change(names[1], flip(30))
-			b.changeLines(manifest.FileName, func(l []string) []string { return slices.Insert(l, 3, "{}\n") })
-		},
-		first(FileChanged, 2, 6, 10),
-	},
+	"file missing before a broken line": {both(missing(2), manifestLines(garbage(3, "{}"))), Break{Kind: LineDamaged, Line: 4}},
+	"damaged file before a broken line": {both(edit(2, flip(30)), manifestLines(garbage(3, "{}"))), first(FileChanged, 2, 6, 10)},
 	"last file and its line removed, removal too": {
-		func(b *builder, names []string) {
-			b.must(os.Remove(b.path(names[3])))
-			b.changeLines(manifest.FileName, func(l []string) []string { return l[:3] })
-		},
+		both(missing(4), manifestLines(func(l []string) []string { return l[:3] })),
 		first(FileMissing, 1, 1, 5), // the line that said why was behind
 	},
 	"last line removed": {
-		func(b *builder, _ []string) {
-			b.add(file{name: "x.ndjson", to: 22})
-			b.changeLines(manifest.FileName, func(l []string) []string { return l[:5] })
-		},
-		Break{Kind: FileUnlisted, File: "x.ndjson"},
+		both(grown(file{name: "x.ndjson", to: 22}), manifestLines(func(l []string) []string { return l[:5] })),
+		unlisted("x.ndjson"),
 	},
 	"last newline removed": {
-		func(b *builder, _ []string) {
-			b.add(file{name: "x.ndjson", to: 22})
-			b.change(manifest.FileName, func(data []byte) []byte { return data[:len(data)-1] })
-		},
-		Break{Kind: FileUnlisted, File: "x.ndjson"},
+		both(grown(file{name: "x.ndjson", to: 22}), manifestLines(func(l []string) []string {
+			l[5] = strings.TrimSuffix(l[5], "\n")
+			return l
+		})),
+		unlisted("x.ndjson"),
 	},
 	"removed twice": {
 		func(b *builder, names []string) {
@@ -294,19 +157,11 @@ var damages = map[string]damage{
 		},
 		Break{Kind: NameRepeated, Line: 6, File: standardName(2), Queue: queueA, FirstSeq: 21, LastSeq: 25},
 	},
-	"seqs missing": {
-		func(b *builder, _ []string) { b.add(file{name: "x.ndjson", from: 23, to: 25}) },
-		Break{Kind: SeqsMissing, Line: 6, File: "x.ndjson", Queue: queueA, FirstSeq: 21, LastSeq: 22},
-	},
-	"seqs twice": {
-		func(b *builder, _ []string) { b.add(file{name: "x.ndjson", from: 20, to: 25}) },
-		Break{Kind: SeqsRepeated, Line: 6, File: "x.ndjson", Queue: queueA, FirstSeq: 20, LastSeq: 25},
-	},
+	"seqs missing": {grown(file{name: "x.ndjson", from: 23, to: 25}), sixth(SeqsMissing, 21, 22)},
+	"seqs twice":   {grown(file{name: "x.ndjson", from: 20, to: 25}), sixth(SeqsRepeated, 20, 25)},
 	"unknown gap": {
-		func(b *builder, _ []string) {
-			b.add(file{name: "x.ndjson", to: 25, gaps: []sinks.Gap{{From: 22, To: 23, Reason: manifest.Unknown}}})
-		},
-		Break{Kind: UnknownGap, Line: 6, File: "x.ndjson", Queue: queueA, FirstSeq: 22, LastSeq: 23},
+		grown(file{name: "x.ndjson", to: 25, gaps: []sinks.Gap{{From: 22, To: 23, Reason: manifest.Unknown}}}),
+		sixth(UnknownGap, 22, 23),
 	},
 	"count wrong": { // as only the owner of the chain could
 		func(b *builder, names []string) {
@@ -318,21 +173,68 @@ var damages = map[string]damage{
 		first(WrongCount, 4, 16, 21),
 	},
 	"path that leads out": {
-		func(b *builder, _ []string) {
-			b.changeLines(manifest.FileName, func(l []string) []string {
-				l[3] = strings.Replace(l[3], standardName(4), "../../../../etc/passwd", 1)
-				return l
-			})
-		},
+		manifestLines(func(l []string) []string {
+			l[3] = strings.Replace(l[3], standardName(4), "../../../../etc/passwd", 1)
+			return l
+		}),
 		Break{Kind: LineDamaged, Line: 4},
 	},
 }
 
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
+type doing func(b *builder, names []string)
+
+// edit changes the content of file n, from 1.
+func edit(n int, by func([]byte) []byte) doing {
+	return func(b *builder, names []string) { b.change(names[n-1], by) }
+}
+
+func editLines(n int, by func([]string) []string) doing {
+	return func(b *builder, names []string) { b.changeLines(names[n-1], by) }
+}
+
+func manifestLines(by func([]string) []string) doing {
+	return func(b *builder, _ []string) { b.changeLines(manifest.FileName, by) }
+}
+
+// garbage is for manifestLines: a line at an index.
+func garbage(at int, text string) func([]string) []string {
+	return func(l []string) []string { return slices.Insert(l, at, text+"\n") }
+}
+
+// missing takes file n away.
+func missing(n int) doing {
+	return func(b *builder, names []string) { b.must(os.Remove(b.path(names[n-1]))) }
+}
+
+// added puts an empty file there.
+func added(name string) doing { return func(b *builder, _ []string) { b.write(name, nil) } }
+
+// grown adds a file to the export.
+func grown(f file) doing { return func(b *builder, _ []string) { b.add(f) } }
+
+func both(first, second doing) doing {
+	return func(b *builder, names []string) { first(b, names); second(b, names) }
+}
+
+// linkElsewhere moves what has a name out of the export and leaves a link to it.
+func (b *builder) linkElsewhere(name string) {
+	elsewhere := filepath.Join(b.t.TempDir(), "same")
+	b.must(os.Rename(b.path(name), elsewhere))
+	b.must(os.Symlink(elsewhere, b.path(name)))
+}
+
+func unlisted(name string) Break { return Break{Kind: FileUnlisted, File: name} }
+
+// unchained is a line that does not follow, about the file n.
+func unchained(line, n int, from, to uint64) Break {
+	b := first(ChainBroken, n, from, to)
+	b.Line = uint64(line)
+	return b
+}
+
+// sixth is a break of the file x.ndjson, which the sixth line names.
+func sixth(kind Kind, from, to uint64) Break {
+	return Break{Kind: kind, Line: 6, File: "x.ndjson", Queue: queueA, FirstSeq: from, LastSeq: to}
 }
 
 // flip flips a bit of the byte at an offset.
