@@ -75,14 +75,7 @@ func (*OAuth2) Rules() []config.Rule {
 }
 
 func checkTokenURL(text string) error {
-	u, err := parseURL(text, "https://login.example.com/oauth2/token")
-	if err != nil {
-		return err
-	}
-	if u.User != nil {
-		return errors.New("must not hold credentials: use clientID and clientSecretFile")
-	}
-	return nil
+	return checkAddress(text, "https://login.example.com/oauth2/token", "clientID and clientSecretFile")
 }
 
 // validate checks what the rules cannot.

@@ -59,9 +59,9 @@ func TestConformance(t *testing.T) {
 
 func TestMessage(t *testing.T) {
 	for _, codec := range compressions {
-		t.Run(codec.name, func(t *testing.T) {
+		t.Run(codec, func(t *testing.T) {
 			b := startBrokers(t, 1)
-			s := openSink(t, b.ListenAddrs(), withKey("kind", "name"), func(c *Config) { c.Compression = codec.name })
+			s := openSink(t, b.ListenAddrs(), withKey("kind", "name"), func(c *Config) { c.Compression = codec })
 			items := batch(41, `{"kind":"Pod","name":"a b"}`, ` {"x": 1.0} `)
 			items.Items[1].Producer = ""
 			items.Items[1].Received = time.Date(2026, 1, 5, 11, 4, 7, 0, time.FixedZone("CET", 3600))

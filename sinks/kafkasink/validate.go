@@ -53,7 +53,7 @@ func (c *Config) Rules() []config.Rule {
 		config.Required("idempotence", "must be On or Off"),
 		config.Text("idempotence", func(i Idempotence) error { return config.Choice(i, On, Off) }, config.Shape{}),
 		config.Text("idempotence", checkIdempotentForOnce, config.Shape{"not": config.Shape{"enum": []any{string(Off), false, "false"}}}).When(config.Is("delivery", ExactlyOnce)),
-		config.OneOf("compression", compressionNames()...),
+		config.OneOf("compression", compressions...),
 		config.Positive("timeout"),
 	}
 }
