@@ -198,27 +198,21 @@ func (c *Cluster) complete(id string) error {
 
 func (c *Cluster) addressOf(node int32) string { return c.ListenAddrs()[node] }
 
-// expire ends the transaction that req is about as its coordinator does when it takes too long.
-func (c *Cluster) expire(req kmsg.Request) error {
-	id := transactionalID(req)
-	if id == nil {
-		return nil
-	}
-	return c.Expire(c.nameOf(*id))
-}
-
 func (c *Cluster) nameOf(alias string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.name(alias)
 }
 
-// Expire ends a transaction as its coordinator does when it takes too long, and fences its
-// epoch. Only an open transaction expires: one whose commit is prepared does not.
-func (c *Cluster) Expire(id string) error {
+// expire ends the transaction that r is about as its coordinator does when it takes too long, and
+// fences its epoch. Only an open transaction expires: one whose commit is prepared does not.
+func (c *Cluster) expire(r kmsg.Request) error {
+	id := transactionalID(r) // an alias already
+	if id == nil {
+		return nil
+	}
 	req := kmsg.NewPtrInitProducerIDRequest()
-	req.TransactionalID, req.TransactionTimeoutMillis = &id, 60_000
-	c.alias(req)
+	req.TransactionalID, req.TransactionTimeoutMillis = id, 60_000
 	c.mu.Lock()
 	prepared := c.commits[*req.TransactionalID] != nil
 	c.mu.Unlock()

@@ -2,7 +2,6 @@ package fakekafka
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -57,9 +56,6 @@ func (e Effect) String() string { return effectNames[e] }
 // Kills says whether the client that meets e is gone.
 func (e Effect) Kills() bool { return e == DieBefore || e == DieAfter }
 
-// Stops says whether the client that meets e is stopped.
-func (e Effect) Stops() bool { return e == StopBefore || e == StopAfter }
-
 // Fault is an effect at a point.
 type Fault struct {
 	At     Point
@@ -78,15 +74,6 @@ func (f Fault) String() string {
 		name += fmt.Sprintf("-%d", f.Wait)
 	}
 	return name
-}
-
-// Names joins the names of faults.
-func Names(faults []Fault) string {
-	names := make([]string, len(faults))
-	for i, f := range faults {
-		names[i] = f.String()
-	}
-	return strings.Join(names, "+")
 }
 
 // fault is one that is to come.

@@ -37,9 +37,6 @@ func (c *Cluster) judge(on *conn, req *request) (frame []byte, err error) {
 			return nil, err
 		}
 	}
-	if key == kmsg.OffsetFetch {
-		on.onAnswer(func(answer []byte) ([]byte, error) { return withoutUnknownGroup(req, answer) })
-	}
 	if f != nil {
 		kept, err := c.befall(on, req, f)
 		if f.Effect != StopAfter && f.Effect != DieAfter {
@@ -290,20 +287,6 @@ func Refusal(req kmsg.Request, code int16) kmsg.Response {
 		return res
 	}
 	panic(fmt.Sprintf("%T cannot be refused", req))
-}
-
-// withoutUnknownGroup is the answer of Kafka to an OffsetFetch, which knows every group:
-// one without offsets has none.
-func withoutUnknownGroup(r *request, answer []byte) ([]byte, error) {
-	req := r.Request.(*kmsg.OffsetFetchRequest)
-	res := req.ResponseKind().(*kmsg.OffsetFetchResponse)
-	if err := parseAnswer(answer[4:], res); err != nil {
-		return nil, err
-	}
-	if res.ErrorCode != kerr.GroupIDNotFound.Code {
-		return answer, nil
-	}
-	return r.answer(noOffsets(req, 0)), nil
 }
 
 // noOffsets answers an OffsetFetch of a group without offsets; a partition that is asked for

@@ -36,8 +36,6 @@ func parseAnswer(b []byte, res kmsg.Response) error {
 
 // Record is one that consumers see.
 type Record struct {
-	Offset  int64
-	Key     []byte
 	Value   []byte
 	Headers map[string]string
 }
@@ -98,7 +96,7 @@ func committedOf(batches []byte, aborted []kmsg.FetchResponseTopicPartitionAbort
 				return nil, err
 			}
 			rest = rest[n+int(length):]
-			record := Record{Offset: b.FirstOffset + int64(r.OffsetDelta), Key: r.Key, Value: r.Value, Headers: map[string]string{}}
+			record := Record{Value: r.Value, Headers: map[string]string{}}
 			for _, h := range r.Headers {
 				record.Headers[h.Key] = string(h.Value)
 			}

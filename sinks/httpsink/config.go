@@ -113,33 +113,27 @@ func (Config) FormerKeys() map[string]string {
 	}
 }
 
-// checkURL never repeats the URL: it may hold a secret.
 func checkURL(text string) error {
-	u, err := parseURL(text, "https://siem.example.com/ingest")
-	if err != nil {
-		return err
-	}
-	if u.User != nil {
-		return errors.New("must not hold credentials: use basic or bearerTokenFile")
-	}
-	return nil
+	return checkAddress(text, "https://siem.example.com/ingest", "basic or bearerTokenFile")
 }
 
-// parseURL says what is wrong with a URL, without repeating it.
-func parseURL(text, example string) (*url.URL, error) {
+// checkAddress says what is wrong with a URL, without repeating it: it may hold a secret.
+func checkAddress(text, example, credentials string) error {
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, errors.New("cannot be parsed: write it as https://host:port/path")
+		return errors.New("cannot be parsed: write it as https://host:port/path")
 	}
 	switch {
 	case !u.IsAbs() || u.Host == "":
-		return nil, fmt.Errorf("must be absolute, such as %s", example)
+		return fmt.Errorf("must be absolute, such as %s", example)
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("must start with http:// or https://, not %s://", u.Scheme)
+		return fmt.Errorf("must start with http:// or https://, not %s://", u.Scheme)
 	case u.Hostname() == "":
-		return nil, errors.New("must name a host")
+		return errors.New("must name a host")
+	case u.User != nil:
+		return fmt.Errorf("must not hold credentials: use %s", credentials)
 	}
-	return u, nil
+	return nil
 }
 
 // Open implements sinks.Config. It fails when a TLS file cannot be read.

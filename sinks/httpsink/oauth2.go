@@ -80,14 +80,7 @@ func (o *OAuth2) validate() config.Problems {
 }
 
 func checkTokenURL(text string) error {
-	u, err := parseURL(text, "https://login.example.com/oauth2/token")
-	if err != nil {
-		return err
-	}
-	if u.User != nil {
-		return errors.New("must not hold credentials: use clientID and clientSecretFile")
-	}
-	return nil
+	return checkAddress(text, "https://login.example.com/oauth2/token", "clientID and clientSecretFile")
 }
 
 // tokenSource keeps the token of one sink. Its methods may be called at the same

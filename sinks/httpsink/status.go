@@ -73,11 +73,6 @@ func (s *sink) judge(a *answer, b sinks.Batch) error {
 		return err
 	}
 	if !s.encoding.Acceptance.Allows(status, a.res.Header.Get("Content-Type")) {
-		if !s.encoding.AnswerDecides { // its Judge knows statuses
-			if err := s.ofItems(a, b); err != nil {
-				return err
-			}
-		}
 		return s.notAcceptance(a)
 	}
 	if !s.encoding.AnswerDecides {
@@ -128,6 +123,9 @@ func (s *sink) notAcceptance(a *answer) error {
 	}
 	if declared := a.res.Header.Get("Content-Type"); declared != "" {
 		got = "Content-Type " + quoted(a.secrets)(declared)
+	}
+	if text := quoted(a.secrets)(string(a.body)); text != "" {
+		got += ": " + text
 	}
 	return sinks.Failf(sinks.Misconfigured, "%s and %s, which accepts nothing: a receiver of encoding %s accepts with %s: check http.url and http.encoding",
 		s.answered(a), got, s.config.Encoding, want)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/segmentio/kafka-go"
@@ -134,9 +135,12 @@ func (w *answerWalk) tags() {
 // inVersion reads the tag of a field, such as `kafka:"min=v0,max=v2|min=v3,max=v4,tag"`.
 func inVersion(f reflect.StructField, version int16) (present, tagged bool) {
 	for span := range strings.SplitSeq(f.Tag.Get("kafka"), "|") {
-		var low, high int16
-		if _, err := fmt.Sscanf(span, "min=v%d,max=v%d", &low, &high); err == nil && low <= version && version <= high {
-			return true, strings.Contains(span, ",tag")
+		first, rest, _ := strings.Cut(strings.TrimPrefix(span, "min=v"), ",max=v")
+		last, options, _ := strings.Cut(rest, ",")
+		low, lowErr := strconv.Atoi(first)
+		high, highErr := strconv.Atoi(last)
+		if lowErr == nil && highErr == nil && low <= int(version) && int(version) <= high {
+			return true, strings.Contains(options, "tag")
 		}
 	}
 	return false, false

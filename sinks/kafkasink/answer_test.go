@@ -24,6 +24,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
 	"github.com/segmentio/kafka-go/protocol/saslhandshake"
 	"github.com/segmentio/kafka-go/protocol/txnoffsetcommit"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // decodedBytes bounds what kafka-go may allocate for an answer of some hundred bytes that
@@ -229,4 +230,19 @@ func FuzzAnswer(f *testing.F) {
 			t.Errorf("kafka-go allocated %d bytes for an answer of %d that was to cost %d", allocated, len(answer), cost)
 		}
 	})
+}
+
+// Of an answer about offsets no more is read than the few of docket's group can have.
+func TestOffsetsAreBounded(t *testing.T) {
+	for _, head := range []string{"\x00\x10\x00\x00\x00\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x00\x00", "\x00\x00\x00\x20\x00\x00\x00\x00\x01"} {
+		f := &offsetFetch{OffsetFetchRequest: kmsg.NewOffsetFetchRequest()}
+		f.SetVersion(offsetFetchVersion)
+		_, err := f.RawExchange(struct {
+			io.Reader
+			io.Writer
+		}{strings.NewReader(head), io.Discard})
+		if err == nil || isCut(err) {
+			t.Errorf("%q: got %v, want an error before the rest is read", head, err)
+		}
+	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/segmentio/kafka-go"
-
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/sinks"
 )
@@ -154,36 +152,9 @@ func defaultConfig() *Config {
 	}
 }
 
-// compressions are the choices of Config.Compression in the order in which
-// messages name them.
-var compressions = []struct {
-	name  string
-	codec kafka.Compression
-}{
-	{"none", 0},
-	{"gzip", kafka.Gzip},
-	{"snappy", kafka.Snappy},
-	{"lz4", kafka.Lz4},
-	{"zstd", kafka.Zstd},
-}
-
-func compressionNames() []string {
-	names := make([]string, len(compressions))
-	for i, c := range compressions {
-		names[i] = c.name
-	}
-	return names
-}
-
-// codec returns the configured compression, false if there is no such.
-func (c *Config) codec() (kafka.Compression, bool) {
-	for _, known := range compressions {
-		if known.name == c.Compression {
-			return known.codec, true
-		}
-	}
-	return 0, false
-}
+// compressions are the choices of Config.Compression. The place of each is its number in the
+// format of Kafka, and in kafka-go.
+var compressions = []string{"none", "gzip", "snappy", "lz4", "zstd"}
 
 // Open implements sinks.Config. It fails when a file of TLS or SASL cannot be
 // read.

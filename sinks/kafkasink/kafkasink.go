@@ -31,6 +31,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,8 +58,8 @@ type sink struct {
 }
 
 func open(c *Config, log *slog.Logger) (*sink, error) {
-	codec, ok := c.codec()
-	if !ok {
+	codec := slices.Index(compressions, c.Compression)
+	if codec < 0 {
 		return nil, fmt.Errorf("kafka.compression %q is unknown", c.Compression)
 	}
 	if c.SASL != nil {
@@ -74,7 +75,7 @@ func open(c *Config, log *slog.Logger) (*sink, error) {
 		return nil, err
 	}
 	t := &topic{name: c.Topic, maxBytes: defaultMaxBytes}
-	return &sink{config: c, log: log, codec: codec, cluster: cluster, producer: nobody, topic: t, accepted: accepted{}}, nil
+	return &sink{config: c, log: log, codec: kafka.Compression(codec), cluster: cluster, producer: nobody, topic: t, accepted: accepted{}}, nil
 }
 
 // Send implements sinks.Sink. It writes to all partitions at the same time.

@@ -1,7 +1,6 @@
 package kafkasink
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/docket-export/docket/sinks"
@@ -133,43 +131,21 @@ func TestLimitUnknown(t *testing.T) {
 
 func TestWarnsOfLoss(t *testing.T) {
 	for name, test := range map[string]struct {
-		options []kfake.Opt
-		inSync  string // of the brokers that have a record
-		want    string // in a line of the log; empty for none
+		replicas, inSync int
+		want             string // in a line of the log; empty for none
 	}{
-		"one broker holds it": {[]kfake.Opt{kfake.NumBrokers(3)}, "1", "min.insync.replicas is 1"},
-		"two brokers hold it": {[]kfake.Opt{kfake.NumBrokers(3)}, "2", ""},
-		"one replica":         {nil, "1", "the topic has one replica"},
+		"one broker holds it": {3, 1, "min.insync.replicas is 1"},
+		"two brokers hold it": {3, 2, ""},
+		"one replica":         {1, 1, "the topic has one replica"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := startBrokers(t, 1, test.options...)
-			log, lines := captureLog()
-			c := defaultConfig()
-			c.Brokers, c.Topic = b.ListenAddrs(), "new"
-			if err := b.CreateTopic("new", 1, map[string]string{minInSync: test.inSync}); err != nil {
-				t.Fatal(err)
-			}
-			s, err := open(c, log)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.Close(context.Background())
-			for i := range 3 {
-				sendUntilTaken(t, s, batch(uint64(i+1), `{"a":1}`))
-				s.topic.asked = nil // as after a record that was too large
-			}
-			wantWarnings := 0
-			if test.want != "" {
-				wantWarnings = 1
-				if err := c.Probe(context.Background(), sinks.Env{Log: log}); err != nil {
-					t.Fatal(err)
-				}
-				wantWarnings++
-			}
-			if got := lines("level=WARN"); got != wantWarnings || lines(test.want) < wantWarnings {
-				t.Errorf("%d warnings, %d with %q, want %d: one of the sink and one of the probe", got, lines(test.want), test.want, wantWarnings)
-			}
-		})
+		log, lines := captureLog()
+		s := &sink{log: log, topic: &topic{name: testTopic, replicas: test.replicas}}
+		for range 3 {
+			s.warnOfLoss(test.inSync)
+		}
+		if got := lines("level=WARN"); test.want == "" && got != 0 || test.want != "" && (got != 1 || lines(test.want) != 1) {
+			t.Errorf("%s: %d warnings, %d with %q, want one at most", name, got, lines(test.want), test.want)
+		}
 	}
 }
 

@@ -76,7 +76,7 @@ func (s story) pairs(t *testing.T, faults []fakekafka.Fault, tries int) {
 			if one.At == other.At {
 				continue
 			}
-			t.Run(fakekafka.Names([]fakekafka.Fault{one, other}), func(t *testing.T) {
+			t.Run(one.String()+"+"+other.String(), func(t *testing.T) {
 				t.Parallel()
 				s.told(t, one, other)
 			})

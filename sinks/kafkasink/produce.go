@@ -125,7 +125,6 @@ func (r *produceRequest) RawExchange(rw io.ReadWriter) (protocol.Message, error)
 // produced is what a broker says of a request.
 type produced struct {
 	err      error         // nil: all in-sync replicas have the records
-	refused  map[int]error // the records that are the reason of err, by their place in the request
 	throttle time.Duration // what the broker asks for
 }
 
@@ -148,15 +147,9 @@ func (k *cluster) produce(ctx context.Context, r *produceRequest) (produced, err
 	partition := &answer.Topics[0].Partitions[0]
 	p := produced{throttle: min(time.Duration(answer.ThrottleTimeMs)*time.Millisecond, maxThrottle)}
 	if partition.ErrorCode != 0 {
-		p.err = kafka.Error(partition.ErrorCode)
-		if partition.ErrorMessage != "" {
-			p.err = fmt.Errorf("%w: %s", p.err, partition.ErrorMessage)
-		}
-	}
-	if len(partition.RecordErrors) > 0 {
-		p.refused = make(map[int]error, len(partition.RecordErrors))
-		for _, e := range partition.RecordErrors {
-			p.refused[int(e.BatchIndex)] = errors.New(e.BatchIndexErrorMessage)
+		p.err = codeError(partition.ErrorCode, partition.ErrorMessage)
+		for _, e := range partition.RecordErrors[:min(1, len(partition.RecordErrors))] {
+			p.err = fmt.Errorf("%w: %s", p.err, e.BatchIndexErrorMessage)
 		}
 	}
 	return p, nil

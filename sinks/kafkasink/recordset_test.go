@@ -14,7 +14,9 @@ import (
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/docket-export/docket/sinks"
 )
@@ -44,12 +46,13 @@ func TestRecordSet(t *testing.T) {
 	c := &Config{Key: []string{"k"}, Headers: []Header{{Name: "team", Value: "policy"}, {Name: "n", Field: "n"}}}
 	records := recordsOf(b, c)
 	now := time.UnixMilli(1_800_000_000_123)
-	for _, codec := range compressions {
-		t.Run(codec.name, func(t *testing.T) {
-			as := stamp{codec: codec.codec, time: now, producer: producer{id: 1<<40 + 7, epoch: 300}, sequence: 1<<31 - 9}
-			as.transactional = codec.codec != kafka.Gzip
-			if codec.codec == kafka.Lz4 {
-				as = stamp{codec: codec.codec, time: now, producer: nobody, sequence: -1}
+	for i, name := range compressions {
+		codec := kafka.Compression(i)
+		t.Run(name, func(t *testing.T) {
+			as := stamp{codec: codec, time: now, producer: producer{id: 1<<40 + 7, epoch: 300}, sequence: 1<<31 - 9}
+			as.transactional = codec != kafka.Gzip
+			if codec == kafka.Lz4 {
+				as = stamp{codec: codec, time: now, producer: nobody, sequence: -1}
 			}
 			var set recordSet
 			for range 2 { // used again
@@ -57,7 +60,7 @@ func TestRecordSet(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if room := totalSize(records) + atRecords; codec.codec == 0 && len(set.bytes) > room {
+			if room := totalSize(records) + atRecords; codec == 0 && len(set.bytes) > room {
 				t.Errorf("the request has %d bytes, want at most the %d that were reckoned with", len(set.bytes), room)
 			}
 			checkBatch(t, set.bytes[sizeBytes:], as, len(records))
@@ -173,5 +176,16 @@ func TestRequests(t *testing.T) {
 				t.Errorf("requests have %v records, want %v", got, test.want)
 			}
 		})
+	}
+}
+
+// Brokers of every version that is supported take requests, at the version that they know.
+func TestOldBrokers(t *testing.T) {
+	for _, versions := range []*kversion.Versions{kversion.V0_11_0(), kversion.V1_0_0(), kversion.V2_0_0()} {
+		b := startBrokers(t, 1, kfake.MaxVersions(versions))
+		send(t, openSink(t, b.ListenAddrs()), batch(1, `{"a":1}`, `{"a":2}`))
+		if got := strings.Join(b.values(t, 0), " "); got != `{"a":1} {"a":2}` {
+			t.Errorf("%s: the topic holds %s", versions, got)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package kafkasink
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,19 +14,16 @@ import (
 // claims the position for self.
 //
 // It is done again when a coordinator has moved, and until self has claimed when another
-// docket that is about to start has fenced it: only one of the two can claim.
+// docket that is about to start has fenced it: only one of the two can claim. A coordinator that
+// the cluster does not know is found by the next call, on a new cluster.
 func (e *exactlyOnce) begin(ctx context.Context, decide sinks.Decide) error {
-	again := []kafka.Error{kafka.NotCoordinatorForGroup, kafka.GroupCoordinatorNotAvailable, kafka.BrokerNotAvailable}
+	again := []kafka.Error{kafka.NotCoordinatorForGroup, kafka.GroupCoordinatorNotAvailable}
 	if !e.claimed {
 		again = append(again, fencing...)
 	}
 	err := e.cluster.patiently(ctx, func() error {
 		e.session, e.open = nil, false
-		err := e.beginOnce(ctx, decide)
-		if errors.Is(err, kafka.BrokerNotAvailable) {
-			e.replace(ctx)
-		}
-		return err
+		return e.beginOnce(ctx, decide)
 	}, again...)
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()

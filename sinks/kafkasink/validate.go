@@ -39,7 +39,7 @@ func (c *Config) Validate() config.Problems {
 	p.Check("delivery", config.Choice(c.Delivery, AtLeastOnce, ExactlyOnce))
 	p.Check("idempotence", config.Choice(c.Idempotence, On, Off))
 	p.Refuse(c.Idempotence == Off && c.Delivery == ExactlyOnce, "idempotence", "must be On with delivery: ExactlyOnce")
-	p.Check("compression", config.Choice(c.Compression, compressionNames()...))
+	p.Check("compression", config.Choice(c.Compression, compressions...))
 	p.Check("timeout", config.Positive(c.Timeout))
 	p = append(p, c.TLS.Validate().In("tls")...)
 	if c.SASL == nil {

@@ -105,8 +105,8 @@ func (w *writer) write(ctx context.Context) {
 	}
 }
 
-// request writes records with one request. Refused for one of them, it puts the
-// named ones aside, or else halves the request until the culprit is alone.
+// request writes records with one request. Refused for one of them, it halves
+// the request until the culprit is alone.
 func (w *writer) request(ctx context.Context, records []record) {
 	if w.turn == nil && time.Now().After(w.lastStart) {
 		w.result.err = w.failf(fmt.Errorf("earlier requests took %s", w.sink.config.Timeout))
@@ -119,8 +119,7 @@ func (w *writer) request(ctx context.Context, records []record) {
 		}
 		w.result.throttle = 0
 	}
-	refused, err := w.produce(ctx, records)
-	err = w.sequence.settle(w.batch, records, err)
+	err := w.sequence.settle(w.batch, records, w.produce(ctx, records))
 	switch {
 	case err == nil:
 		w.result.accepted = slices.Grow(w.result.accepted, len(records))
@@ -131,8 +130,6 @@ func (w *writer) request(ctx context.Context, records []record) {
 		w.result.err = w.failf(err)
 	case len(records) == 1:
 		w.reject(&records[0], err)
-	case len(refused) > 0:
-		w.without(ctx, records, refused, err)
 	default:
 		half := len(records) / 2
 		w.request(ctx, records[:half])
@@ -156,24 +153,8 @@ func (s *sink) pauseInside(ctx context.Context, pause time.Duration) bool {
 	return s.inTransactions() && time.Since(s.began)+pause < s.config.transactionTimeout()/2 && sleep(ctx, pause)
 }
 
-// without puts the refused ones of records aside and writes the others.
-func (w *writer) without(ctx context.Context, records []record, refused map[int]error, err error) {
-	var others []record
-	for i := range records {
-		if reason, ok := refused[i]; ok {
-			w.reject(&records[i], fmt.Errorf("%w: %w", err, reason))
-		} else {
-			others = append(others, records[i])
-		}
-	}
-	if len(others) > 0 {
-		w.request(ctx, others)
-	}
-}
-
-// produce makes one request. refused are the records that the broker named as
-// the reason of its error, by their index in records.
-func (w *writer) produce(ctx context.Context, records []record) (refused map[int]error, err error) {
+// produce makes one request.
+func (w *writer) produce(ctx context.Context, records []record) error {
 	set, ok := w.sink.sets.Get().(*recordSet)
 	if !ok {
 		set = &recordSet{}
@@ -187,21 +168,16 @@ func (w *writer) produce(ctx context.Context, records []record) (refused map[int
 		transactional: w.sink.inTransactions(),
 	}
 	if err := set.encode(head, records, as); err != nil {
-		return nil, err
+		return err
 	}
 	answer, err := w.exchange(ctx, &produceRequest{topic: w.sink.topic.name, partition: w.partition, bytes: set.bytes})
 	if err != nil {
 		// A request that was given up may still be written: its set is left to it.
-		return nil, err
+		return err
 	}
 	w.sink.sets.Put(set)
 	w.result.throttle = max(w.result.throttle, answer.throttle)
-	for i := range answer.refused {
-		if i < 0 || i >= len(records) {
-			return nil, answer.err // such an answer helps nobody
-		}
-	}
-	return answer.refused, answer.err
+	return answer.err
 }
 
 // unverified are the codes of a broker that could not ask the coordinator whether a

@@ -23,7 +23,7 @@ type Encoding struct {
 	// the destination must not get.
 	Append func(dst []byte, b sinks.Batch) ([]byte, error)
 
-	// Judge reads the answer to b: one with status 2xx (that Acceptance allows, where AnswerDecides), or with a
+	// Judge reads the answer to b: one that Acceptance allows, where AnswerDecides, or one with a
 	// status that Status calls Rejected. Nil means that it
 	// refuses no item. Otherwise Judge returns a *sinks.Failure of any kind, with Items and
 	// Each if the answer names items. Whatever it repeats of the answer has passed quote, which

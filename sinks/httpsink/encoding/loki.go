@@ -2,8 +2,6 @@ package encoding
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"regexp"
@@ -74,7 +72,7 @@ type loki struct {
 func newLoki(to *Encoding, c Loki) {
 	e := &loki{queueLabel: c.QueueLabel}
 	to.ContentType, to.Acceptance = "application/json", acceptsLoki
-	to.Append, to.Judge, to.Status = e.append, judgeLoki, lokiStatus
+	to.Append, to.Status = e.append, lokiStatus
 	labels := c.Labels
 	if len(labels) == 0 {
 		labels = map[string]string{"service_name": "docket"}
@@ -150,22 +148,6 @@ func appendLine(dst []byte, b *sinks.Batch, i int) []byte {
 func lineTime(it *sinks.Item) int64 {
 	const perMilli = uint64(time.Millisecond)
 	return it.Received.UnixMilli()*int64(perMilli) + int64(it.Seq%perMilli)
-}
-
-// statusBlocked is what Loki answers while an operator has blocked ingestion: not
-// an error by its number, but the records are gone.
-const statusBlocked = 260
-
-// judgeLoki says more of 260 than that it is no acceptance.
-func judgeLoki(status int, body []byte, _ sinks.Batch, quote Quote) error {
-	if status != statusBlocked {
-		return nil
-	}
-	err := errors.New("ingestion is blocked until limits_config.block_ingestion_until of Loki has passed")
-	if text := quote(string(body)); text != "" {
-		err = fmt.Errorf("%w: %s", err, text)
-	}
-	return &sinks.Failure{Kind: sinks.Misconfigured, Err: err}
 }
 
 // lokiStatus has what to do about the 401 of a Loki for several tenants.

@@ -81,14 +81,3 @@ func TestLokiStatus(t *testing.T) {
 		})
 	}
 }
-
-// 260 is no error by its number, and the records are gone.
-func TestLokiBlocked(t *testing.T) {
-	e := mustNew(t, lokiName, Config{})
-	failureOf(t, e.Judge(260, []byte("ingestion blocked for user fake until '2026-01-06' with status code '260'\n"), many(2), sinks.AnswerText),
-		sinks.Misconfigured, "block_ingestion_until", "ingestion blocked for user fake until")
-	failureOf(t, e.Judge(260, nil, many(2), sinks.AnswerText), sinks.Misconfigured, "block_ingestion_until")
-	if err := e.Judge(204, nil, many(2), sinks.AnswerText); err != nil {
-		t.Errorf("Judge(204) = %v, want nil", err)
-	}
-}
