@@ -166,32 +166,3 @@ func TestDeltaStateIsLostWithinARun(t *testing.T) {
 	w.awaitRuns(2)
 	wantTexts(t, summary(w.texts()), []string{"opened cart-1", "opened cart-2", "opened cart-3", "opened cart-1", "opened cart-2", "opened cart-3", "opened cart-4"})
 }
-
-// A state of the changes that is damaged while it is in use stands in nobody's way until
-// a restart: what is on disk is looked at again, and found to be lost.
-func TestDeltaStateIsLostInUse(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.config.Delta = true
-	w.put(fileOf(runAt(0))+".log", runOf(runAt(0), 1, 2))
-	w.put(fileOf(runAt(1))+".log", runOf(runAt(1), 2))
-	src, read := w.byHand()
-	read()
-	entries, err := filepath.Glob(filepath.Join(w.state, "delta", "audit-channel", "state.json.*"))
-	if err != nil || len(entries) != 1 {
-		t.Fatalf("got %v, %v, want the file of what stands", entries, err)
-	}
-	if err := os.Remove(entries[0]); err != nil {
-		t.Fatal(err)
-	}
-	read()
-	if got := src.Report().Trouble; !strings.Contains(got, "changes since the last audit") {
-		t.Errorf("got the trouble %q, want it to say what is missing", got)
-	}
-	read()
-	w.awaitRuns(2)
-	if got := src.Report().Trouble; got != "" {
-		t.Errorf("got the trouble %q, want none once the state was begun anew", got)
-	}
-	wantTexts(t, summary(w.texts()), []string{"opened cart-1", "opened cart-2", "opened cart-2"})
-}

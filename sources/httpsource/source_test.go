@@ -58,17 +58,6 @@ func TestKnownAgain(t *testing.T) {
 	}
 }
 
-// Events without an identity are stored each time.
-func TestNoIdentity(t *testing.T) {
-	t.Parallel()
-	in := sourcetest.New()
-	defer in.Close()
-	r := start(t, in)
-	r.mustPost(`[{"n":1},{"id":"a"},{"n":2}]`)
-	r.mustPost(`[{"n":1},{"id":"a"}]`)
-	checkIDs(t, in.Lines(), "", "", "", "a")
-}
-
 // A body that comes again while the first is under way is answered no sooner.
 func TestKnownUnderWay(t *testing.T) {
 	t.Parallel()
@@ -137,24 +126,6 @@ func TestRefusedEvents(t *testing.T) {
 	}
 	if refused[sources.InvalidJSON] != 2 || refused[sources.TooLarge] != 1 {
 		t.Errorf("got %v refused, want 2 as no objects and 1 as too large", refused)
-	}
-}
-
-// What the protocol does not keep is not stored, is counted and answered well.
-func TestKeep(t *testing.T) {
-	t.Parallel()
-	in := sourcetest.New()
-	defer in.Close()
-	r := start(t, in, func(o *options) {
-		o.protocol.Member = "items"
-		o.protocol.Keep = func(event []byte) bool { return strings.Contains(string(event), "keep") }
-	})
-	r.mustPost(`{"items":[{"id":"a"},{"id":"keep"},{"id":"b"}]}`)
-	r.mustPost(`{"items":[{"id":"a"}]}`)
-	r.mustPost(`{"items":[]}`)
-	checkIDs(t, in.Lines(), "keep")
-	if got := r.source.Report().PassedOver["NoDecision"]; got != 3 {
-		t.Errorf("passed over: got %d events, want 3", got)
 	}
 }
 
