@@ -52,9 +52,7 @@ sources:
 - name: gk
   gatekeeper: {path: DIR/gk}RULES
 - name: gk-delta
-  gatekeeper: {path: DIR/gk-delta, delta: true}RULES
-- name: gk-late
-  gatekeeper: {path: DIR/gk-late, delta: true}LATE
+  gatekeeper: {path: DIR/gk-delta, delta: true}
 - name: tail-json
   tail: {path: DIR/tail-json.log, format: json}RULES
 - name: tail-cri
@@ -76,7 +74,7 @@ shutdown: {drainTimeout: 5s}
 `
 
 // newEverySource starts docket. Each source has rules, in which KEY is the key of an HMAC;
-// that of two of them comes late.
+// that of one of them comes late.
 func newEverySource(t *testing.T, rules string) *everySource {
 	t.Helper()
 	dir := t.TempDir()

@@ -3,7 +3,6 @@ package delta
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -217,112 +216,6 @@ func TestTooMany(t *testing.T) {
 		if got := strings.Join(got, ", "); got != tt.want {
 			t.Errorf("run %d: got %q, want %q", minute, got, tt.want)
 		}
-	}
-}
-
-// Thousands of violations come and go without being in memory: the entries of a run go
-// to a file, and what is resolved comes in chunks.
-func TestMany(t *testing.T) {
-	const n = 5000
-	dir := t.TempDir()
-	path := filepath.Join(dir, "state", "audit")
-	numbers := make([]int, n)
-	for i := range numbers {
-		numbers[i] = i
-	}
-	for attempt := range 2 { // the first one is given up
-		tracker := open(t, path, 0)
-		records, _, r := read(t, tracker, runID(0), true, lines(runID(0), numbers...))
-		if len(records) != n {
-			t.Fatalf("got %d records, want %d", len(records), n)
-		}
-		if len(r.opened.buffer) > spillBytes+1<<10 || r.opened.length == 0 {
-			t.Errorf("%d bytes of entries are in memory and %d in the file, want at most %d in memory", len(r.opened.buffer), r.opened.length, spillBytes)
-		}
-		if attempt == 1 {
-			if err := r.Commit(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	tracker := open(t, path, 0)
-	r := tracker.Begin(runID(1))
-	var resolved []record
-	_, err := r.End(true, func(out []byte, n int) error {
-		if len(out) > chunkBytes+1<<10 {
-			t.Errorf("got %d bytes at once, want about %d", len(out), chunkBytes)
-		}
-		resolved = append(resolved, split(t, out, n)...)
-		clear(out) // which is the caller's until it returns
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, r := range resolved {
-		if want := fmt.Sprintf(`"cart-%d"`, i); !strings.Contains(string(r.Violation), want) {
-			t.Fatalf("resolved record %d is %s, want %s", i, r.Violation, want)
-		}
-	}
-	if err := r.Commit(); err != nil || len(resolved) != n {
-		t.Fatalf("got %d resolved, want %d (%v)", len(resolved), n, err)
-	}
-	if got := files(t, filepath.Dir(path)); len(got) != 1 {
-		t.Errorf("nothing stands, and there are %d files", len(got))
-	}
-}
-
-// Nothing is on disk before Commit, and nothing but the state after it.
-func TestCommitWrites(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "state")
-	tracker := open(t, filepath.Join(dir, "audit"), 0)
-	names := func() string {
-		var all []string
-		for name := range files(t, dir) {
-			all = append(all, name)
-		}
-		slices.Sort(all)
-		return strings.Join(all, " ")
-	}
-	for minute, tt := range []struct {
-		numbers       []int
-		before, after string
-	}{
-		{[]int{1, 2}, "", "audit audit.1"},
-		{[]int{1, 2}, "audit audit.1", "audit audit.1"}, // nothing has changed
-		{[]int{1, 3}, "audit audit.1", "audit audit.2"},
-		{nil, "audit audit.2", "audit"},
-	} {
-		before := files(t, dir)
-		_, _, r := read(t, tracker, runID(minute), true, lines("", tt.numbers...))
-		if got := names(); got != tt.before || fmt.Sprint(files(t, dir)) != fmt.Sprint(before) {
-			t.Errorf("run %d before Commit: got %q, want %q as they were", minute, got, tt.before)
-		}
-		if err := r.Commit(); err != nil {
-			t.Fatal(err)
-		}
-		if got := names(); got != tt.after {
-			t.Errorf("run %d after Commit: got %q, want %q", minute, got, tt.after)
-		}
-	}
-	info, err := os.Stat(filepath.Join(dir, "audit"))
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("got mode %v, %v, want 0600", info.Mode(), err)
-	}
-}
-
-func TestCommitOutOfOrder(t *testing.T) {
-	tracker := open(t, filepath.Join(t.TempDir(), "audit"), 0)
-	first := tracker.Begin(runID(0))
-	if err := first.Commit(); err == nil {
-		t.Error("a run that has not ended was committed")
-	}
-	if _, err := first.End(true, nil); err != nil {
-		t.Fatal(err)
-	}
-	tracker.Begin(runID(1))
-	if err := first.Commit(); err == nil {
-		t.Error("a run was committed after another had begun")
 	}
 }
 
