@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -216,59 +215,6 @@ func TestTooMany(t *testing.T) {
 		if got := strings.Join(got, ", "); got != tt.want {
 			t.Errorf("run %d: got %q, want %q", minute, got, tt.want)
 		}
-	}
-}
-
-// A run read late, when a newer one is committed already, opens and does not resolve; a
-// clock that was set back holds up one run alone.
-func TestLate(t *testing.T) {
-	tracker := open(t, filepath.Join(t.TempDir(), "audit"), time.Minute)
-	for _, tt := range []struct {
-		minute  int
-		numbers []int
-		want    string
-	}{
-		{10, []int{1}, "opened 1"},
-		{5, []int{2}, "opened 2"},
-		{11, []int{2}, "snapshot 2, resolved 1"},
-		{-100, []int{3}, "opened 3"},                                     // the clock was set back
-		{-99, []int{3}, "snapshot 3, resolved 2"},                        // and stays there
-		{11, []int{1, 2, 3}, ""},                                         // committed
-		{-99 + maxRuns*2, []int{1}, "opened 1, resolved 3"},              // a snapshot of nothing
-		{-98 + maxRuns*2, []int{1, 4}, "snapshot 1, opened 4"},           // of all that stands
-		{-98 + maxRuns*2, []int{1, 4}, ""},                               // committed
-		{-97 + maxRuns*2, []int{4}, "snapshot 4, resolved 1"},            // and so on
-		{-97 + maxRuns*2 + 1, []int{4, 4, 4}, "snapshot 4"},              // once
-		{-97 + maxRuns*2 + 2, []int{4, 1, 4, 1}, "snapshot 4, opened 1"}, // once
-	} {
-		records, _ := commit(t, tracker, runID(tt.minute), true, lines("", tt.numbers...))
-		if got := kinds(records); got != tt.want {
-			t.Errorf("run of minute %d: got %q, want %q", tt.minute, got, tt.want)
-		}
-	}
-}
-
-// A snapshot that incomplete runs do not bring to its end is tried again, not in every
-// run, and it is none until a complete run has had it.
-func TestSnapshotOfIncompleteRuns(t *testing.T) {
-	tracker := open(t, filepath.Join(t.TempDir(), "audit"), time.Hour)
-	commit(t, tracker, runID(0), true, lines("", 1, 2))
-	var snapshots []int
-	for minute := 1; minute < 150; minute++ {
-		records, c := commit(t, tracker, runID(minute), minute == 85, lines("", 1, 2))
-		if len(records) == 0 {
-			continue
-		}
-		if got := kinds(records); got != "snapshot 1, snapshot 2" || c.Snapshot != (minute == 85) {
-			t.Errorf("minute %d: got %q, snapshot %t", minute, got, c.Snapshot)
-		}
-		snapshots = append(snapshots, minute)
-	}
-	if want := []int{60, 70, 80, 90, 100, 110, 120, 130, 140}; !slices.Equal(snapshots, want) {
-		t.Errorf("got snapshots in the minutes %v, want %v: one interval after the first, and retries after that", snapshots, want)
-	}
-	if n := len(tracker.state.Runs); n != maxRuns {
-		t.Errorf("%d runs are known again, want the last %d", n, maxRuns)
 	}
 }
 

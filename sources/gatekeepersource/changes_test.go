@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/config"
-	"github.com/docket-export/docket/decision"
 )
 
 // runOf is a run with the violations that are given by number.
@@ -118,29 +117,6 @@ func TestDeltaCrashAnywhere(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// Where the state of the changes is lost, everything that stands is opened again: rather
-// twice than not at all.
-func TestDeltaStateIsLost(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.config.Delta = true
-	w.start()
-	w.put(fileOf(runAt(0))+".log", runOf(runAt(0), 1, 2))
-	w.awaitRuns(1)
-	w.awaitIdle()
-	w.stop()
-	if err := os.RemoveAll(filepath.Join(w.state, "delta")); err != nil {
-		t.Fatal(err)
-	}
-	w.start()
-	w.put(fileOf(runAt(1))+".log", runOf(runAt(1), 2, 3))
-	r := w.awaitRuns(2)[1]
-	wantTexts(t, summary(w.texts()), []string{"opened cart-1", "opened cart-2", "opened cart-2", "opened cart-3"})
-	if r.Reason != decision.StartToEnd || *r.Opened != 2 || *r.Resolved != 0 {
-		t.Errorf("got %+v, want 2 opened", r)
 	}
 }
 

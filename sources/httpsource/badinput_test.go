@@ -210,24 +210,6 @@ func checkHas(t *testing.T, lines []sourcetest.Line, ids ...string) {
 	}
 }
 
-// Who comes when all places are taken gets that of a peer that keeps docket waiting.
-func TestMaxConnections(t *testing.T) {
-	t.Parallel()
-	in := sourcetest.New()
-	defer in.Close()
-	r := start(t, in, func(o *options) { o.config.MaxConnections = 2 })
-	for range 2 {
-		nc, err := net.Dial("tcp", r.source.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer nc.Close()
-	}
-	await.Until(t, "both are in", func() bool { return r.source.Connections() == 2 })
-	r.mustPost(eventsOf("a"))
-	await.Until(t, "one has lost its place", func() bool { return r.source.Connections() == 2 })
-}
-
 // Nobody loses a place while docket is at work for him: who comes then is told to try again.
 func TestWorkingConnectionsStay(t *testing.T) {
 	t.Parallel()

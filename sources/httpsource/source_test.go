@@ -188,29 +188,6 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A stop does not wait for a disk that hangs for ever.
-func TestStopWhileHeld(t *testing.T) {
-	t.Parallel()
-	in := sourcetest.New()
-	defer in.Close()
-	r := start(t, in)
-	r.source.server.Load().stopWait = time.Second / 10
-	in.Hold()
-	answered := make(chan int, 1)
-	go func() {
-		status, _, _ := r.tryPost(eventsOf("b"))
-		answered <- status
-	}()
-	await.Until(t, "the event is submitted", func() bool { return in.Pending() == 1 })
-	if err := r.end(); err != nil {
-		t.Errorf("got %v, want no error of a stop", err)
-	}
-	if status := <-answered; status != http.StatusServiceUnavailable {
-		t.Errorf("got the answer %d, want 503", status)
-	}
-	in.Release()
-}
-
 // Another source of the same name takes over, and this one ends.
 func TestTakenOver(t *testing.T) {
 	t.Parallel()
