@@ -46,9 +46,7 @@ sources:
 - name: audit
   kubernetesAudit: {address: "AUDIT"}RULES
 - name: gk-delta
-  gatekeeper: {path: DIR/gk-delta, delta: true}RULES
-- name: gk-late
-  gatekeeper: {path: DIR/gk-late, delta: true}LATE
+  gatekeeper: {path: DIR/gk-delta, delta: true}
 - name: tail-cri
   tail: {path: DIR/tail-cri.log, format: cri}RULES
 - name: tail-denies
@@ -65,8 +63,7 @@ admin: {address: "ADMIN"}
 shutdown: {drainTimeout: 5s}
 `
 
-// newEverySource starts docket. Each source has rules, in which KEY is the key of an HMAC;
-// that of two of them comes late.
+// newEverySource starts docket. Each source has rules, in which KEY is the key of an HMAC.
 func newEverySource(t *testing.T, rules string) *everySource {
 	t.Helper()
 	dir := t.TempDir()
@@ -88,8 +85,7 @@ func newEverySource(t *testing.T, rules string) *everySource {
 		s.addresses[name] = address
 	}
 	s.admin = s.addresses["admin"]
-	early, late := strings.ReplaceAll(rules, "KEY", "hmac.key"), strings.ReplaceAll(rules, "KEY", "late.key")
-	text := strings.NewReplacer("RULES", early, "LATE", late).Replace(everySourceConfig)
+	text := strings.ReplaceAll(everySourceConfig, "RULES", strings.ReplaceAll(rules, "KEY", "hmac.key"))
 	writeFile(t, s.config, strings.NewReplacer("DIR", dir, "OPA", s.addresses["opa"],
 		"AUDIT", s.addresses["audit"], "ADMIN", s.admin, "SIEM", echo.URL).Replace(text))
 	writeFile(t, s.path("hmac.key"), "a key of an HMAC")

@@ -131,6 +131,11 @@ func (l *loader) loadSources(entries []config.Node) {
 				l.checkClaim(section, c, claimed)
 			}
 		}
+		if u, ok := source.Config.(sources.Unredacted); ok && len(source.Redact) > 0 && u.KeepsParts() != "" {
+			var p config.Problems
+			p.Addf("redact", "cannot be used with %s.%s, which keeps parts of records: remove one of the two", source.Kind, u.KeepsParts())
+			l.check(p.In(entry.Path()))
+		}
 		l.cfg.Sources = append(l.cfg.Sources, source)
 	}
 }

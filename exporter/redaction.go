@@ -41,9 +41,6 @@ func (r *redaction) Append(dst, record []byte) ([]byte, error) {
 	return dst, err
 }
 
-// Fingerprint implements sources.Redaction.
-func (r *redaction) Fingerprint() (string, error) { return r.redactor.Fingerprint() }
-
 // append appends the redacted record to dst. With a reason dst comes back as it
 // was, and the record is to be refused.
 func (r *redaction) append(dst, record []byte) (appended []byte, reason sources.Reason, detail string) {

@@ -150,3 +150,16 @@ func walkKeys(path string, v reflect.Value, present bool, into map[string]string
 		into[path] = ""
 	}
 }
+
+// A source that keeps parts of records as they came has no rules of redaction.
+func TestRedactionBesidePartsThatAreKept(t *testing.T) {
+	const text = "apiVersion: docket.dev/v1alpha1\nkind: Exporter\nqueue: {directory: /q}\nsinks: [{name: a, stdout: {}}]\n" +
+		"sources: [{name: g, redact: [{pointer: /a, action: Remove}], gatekeeper: {path: /v, delta: DELTA}}]\n"
+	kinds := Kinds{Sources: everySource, Sinks: everySink}
+	for delta, want := range map[string]string{"false": "", "true": "sources[0].redact: cannot be used with gatekeeper.delta"} {
+		_, problems := Load([]byte(strings.Replace(text, "DELTA", delta, 1)), kinds)
+		if got := problems.Error(); got != "" != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("delta %s: got %q, want %q", delta, got, want)
+		}
+	}
+}

@@ -42,6 +42,13 @@ type Accepting interface {
 	Accepts() int
 }
 
+// Unredacted is a Config that may have the source keep parts of records as they came. A source
+// cannot do so and have rules of redaction.
+type Unredacted interface {
+	// KeepsParts is the key of the section that says so; empty: the source keeps none.
+	KeepsParts() string
+}
+
 // Sharing is a Config whose source takes memory for long lines from Env.Memory.
 type Sharing interface {
 	SharesMemory()
@@ -87,10 +94,6 @@ type Redaction interface {
 	// nothing of record may be kept. ErrOutgrown: the intake will refuse record as
 	// TooLarge. Any other error may be temporary: the key of an HMAC cannot be read.
 	Append(dst, record []byte) ([]byte, error)
-	// Fingerprint changes when Append leaves something else of the same record, because
-	// a rule or a key has changed. It reveals nothing about keys that cannot be
-	// guessed.
-	Fingerprint() (string, error)
 }
 
 // Registry is the list of sources a program knows.

@@ -7,7 +7,6 @@
 //	tracker.go    the state between runs
 //	run.go        one run: what is observed, what follows from it
 //	store.go      the state on disk
-//	redact.go     violations without what must not be kept
 //
 // # The records
 //
@@ -41,6 +40,6 @@
 // # What it costs
 //
 // A standing violation takes 40 to 80 bytes of memory, at most maxStanding times: its
-// identifying members are on disk alone, some 300 bytes each. A run without changes
-// writes a small file when it is committed; one with changes rewrites those members.
+// identifying members are on disk alone, some 300 bytes each. Each run writes them to a new
+// file while it is observed.
 package delta

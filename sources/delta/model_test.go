@@ -16,7 +16,7 @@ import (
 
 // model is what a tracker should be, without files, keys and passes over them.
 type model struct {
-	standing []stands // in the order in which they were opened
+	standing []stands // in the order of the last run
 	runs     []string
 	snapshot string
 	begun    string
@@ -52,6 +52,7 @@ func (m model) read(run string, numbers []int, complete bool, interval time.Dura
 	repeat := !late && m.interval > 0 && due(m.snapshot, m.interval.Minutes()) && due(m.begun, m.interval.Minutes()/retries)
 
 	next = m.clone()
+	next.standing = nil // those that are seen, in the order of the run, before the others
 	next.interval = interval
 	next.runs = append(next.runs, run)
 	seen := make(map[int]bool)
@@ -64,20 +65,24 @@ func (m model) read(run string, numbers []int, complete bool, interval time.Dura
 			want = append(want, text("opened", run, n, "", string(line(run, n))))
 			next.standing = append(next.standing, stands{n, run})
 			c.Opened++
-		case repeat:
-			want = append(want, text("snapshot", run, n, m.standing[i].opened, string(line(run, n))))
-			repeated = true
+		default:
+			next.standing = append(next.standing, m.standing[i])
+			if repeat {
+				want = append(want, text("snapshot", run, n, m.standing[i].opened, string(line(run, n))))
+				repeated = true
+			}
 		}
 		seen[n] = true
 	}
-	if complete && !late {
-		for _, s := range m.standing {
-			if !seen[s.number] {
-				want = append(want, text("resolved", run, s.number, s.opened, ""))
-				c.Resolved++
-			}
+	for _, s := range m.standing {
+		switch {
+		case seen[s.number]:
+		case complete && !late:
+			want = append(want, text("resolved", run, s.number, s.opened, ""))
+			c.Resolved++
+		default:
+			next.standing = append(next.standing, s)
 		}
-		next.standing = slices.DeleteFunc(next.standing, func(s stands) bool { return !seen[s.number] })
 	}
 	if repeated {
 		next.begun = run

@@ -2,6 +2,7 @@ package delta
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/docket-export/docket/decision"
@@ -20,7 +21,9 @@ type Run struct {
 	late     bool    // it is older than the run before it
 	snapshot bool    // it repeats what stands
 
-	opened  spill  // the entries of what this run has opened
+	next    *next  // the state after it; nil: nothing was written yet
+	entry   []byte // scratch
+	err     error  // the state cannot be written
 	seen    uint64 // violations that stood before and were observed
 	unread  bool   // a violation could not be read: it may be one of those
 	ended   bool
@@ -44,17 +47,13 @@ type Changes struct {
 // "\n" and not blank. It appends the record to send to dst, if there is one, ended by
 // "\n"; n is how many there are.
 //
-// On ErrRedaction nothing was appended, and the run cannot be used any more. On any other
-// error the violation is not tracked: the line itself was appended, n is 1, and out must
+// On an error the violation is not tracked: the line itself was appended, n is 1, and out must
 // be sent all the same. Use errors.Is for ErrTooMany and ErrTooLong.
 func (r *Run) Observe(dst, line []byte) (out []byte, n int, err error) {
 	if r.known {
 		return dst, 0, nil
 	}
-	v, err := r.parse(line)
-	if errors.Is(err, ErrRedaction) {
-		return dst, 0, err
-	}
+	v, err := parse(line, &r.t.scratch)
 	if err != nil {
 		r.unread = true
 	} else {
@@ -62,7 +61,7 @@ func (r *Run) Observe(dst, line []byte) (out []byte, n int, err error) {
 	}
 	if err != nil {
 		r.changes.Plain++
-		return append(append(dst, v.plain...), '\n'), 1, err
+		return append(append(dst, line...), '\n'), 1, err
 	}
 	return out, n, nil
 }
@@ -78,6 +77,7 @@ func (r *Run) observe(dst []byte, v *violation) (out []byte, n int, err error) {
 	s.seen = r.t.mark
 	r.t.standing[v.key] = s
 	r.seen++
+	r.keep(v, *s.opened)
 	if !r.snapshot {
 		return dst, 0, nil
 	}
@@ -93,12 +93,25 @@ func (r *Run) open(dst []byte, v *violation) (out []byte, n int, err error) {
 	if err != nil {
 		return dst, 0, err
 	}
-	if err := r.opened.add(r.t.spillPath(), v, *r.quoted); err != nil {
-		return dst, 0, err
-	}
+	r.keep(v, *r.quoted)
 	r.t.standing[v.key] = standing{opened: r.quoted, seen: r.t.mark}
 	r.changes.Opened++
 	return out, n, nil
+}
+
+// keep writes a violation that stands to the next state.
+func (r *Run) keep(v *violation, opened string) {
+	r.entry = v.appendEntry(r.entry[:0], opened)
+	r.add(r.entry)
+}
+
+func (r *Run) add(entry []byte) {
+	if r.next == nil && r.err == nil {
+		r.next, r.err = r.t.newState()
+	}
+	if r.err == nil {
+		r.next.add(entry)
+	}
 }
 
 func (r *Run) record(dst []byte, v *violation, eventType, opened string) (out []byte, n int, err error) {
@@ -111,19 +124,22 @@ func (r *Run) record(dst []byte, v *violation, eventType, opened string) (out []
 
 // End ends the run after its last violation. complete says that the run is proven
 // whole. End passes the records of resolved violations to yield in chunks of n whole
-// lines, the longest standing first. The lines are valid until yield returns. An error
-// is that of yield, or says that the state could not be read. The run cannot be
+// lines. The lines are valid until yield returns. An error
+// is that of yield, or says that the state could not be read or written. The run cannot be
 // committed then, and may be begun again.
 func (r *Run) End(complete bool, yield func(lines []byte, n int) error) (Changes, error) {
 	if r.known {
-		return Changes{Standing: r.t.state.Entries.Count}, nil
+		return Changes{Standing: r.t.state.Count}, nil
 	}
 	r.resolve = complete && !r.late && !r.unread
-	before := r.t.state.Entries.Count
-	if r.resolve && r.seen < before {
-		if err := r.yieldResolved(yield); err != nil {
+	before := r.t.state.Count
+	if r.seen < before {
+		if err := r.endUnseen(yield); err != nil {
 			return Changes{}, err
 		}
+	}
+	if r.err != nil {
+		return Changes{}, r.err
 	}
 	r.changes.Standing = before + r.changes.Opened - r.changes.Resolved
 	r.changes.Snapshot = r.snapshot && r.resolve
@@ -131,11 +147,19 @@ func (r *Run) End(complete bool, yield func(lines []byte, n int) error) (Changes
 	return r.changes, nil
 }
 
-func (r *Run) yieldResolved(yield func(lines []byte, n int) error) error {
+// endUnseen decides about what stood before and was not observed: it is resolved, or stands on.
+func (r *Run) endUnseen(yield func(lines []byte, n int) error) error {
 	var chunk []byte
 	n := 0
-	err := r.t.eachEntry(func(entry []byte, s standing) error {
-		if s.seen == r.t.mark {
+	err := scan(r.t.path, func(entry []byte) error {
+		k, _ := entryKey(entry)
+		switch s, ok := r.t.standing[k]; {
+		case !ok:
+			return fmt.Errorf("delta: %s has changed while it was in use", r.t.path)
+		case s.seen == r.t.mark:
+			return nil
+		case !r.resolve:
+			r.add(append(entry, '\n'))
 			return nil
 		}
 		chunk = appendHead(chunk, decision.AuditResolved, *r.quoted)
@@ -146,7 +170,7 @@ func (r *Run) yieldResolved(yield func(lines []byte, n int) error) error {
 		}
 		defer func() { chunk, n = chunk[:0], 0 }()
 		return yield(chunk, n)
-	})
+	}, nil)
 	if err == nil && n > 0 {
 		err = yield(chunk, n)
 	}
@@ -155,7 +179,7 @@ func (r *Run) yieldResolved(yield func(lines []byte, n int) error) error {
 
 // Commit makes the state after the run durable. Call it once all records of the run are
 // durable, and before another run begins. After an error the state is the one before or
-// after the run, and Commit may be called again.
+// after the run, and the run must be begun again.
 func (r *Run) Commit() error {
 	t := r.t
 	switch {
@@ -166,9 +190,16 @@ func (r *Run) Commit() error {
 	case t.run != r:
 		return errors.New("delta: cannot commit a run after the next one has begun")
 	}
+	if r.next == nil { // nothing stands, or it was closed
+		if r.changes.Standing > 0 {
+			return errors.New("delta: the run was given up")
+		}
+		if r.next, r.err = t.newState(); r.err != nil {
+			return r.err
+		}
+	}
 	next := t.state
-	next.Version = stateVersion
-	next.Interval, next.Redaction = t.interval, t.fingerprint
+	next.Interval, next.Count, next.CRC = t.interval, r.next.count, r.next.crc
 	next.Runs = append(slices.Clone(t.state.Runs), r.id)
 	next.Runs = next.Runs[max(0, len(next.Runs)-maxRuns):]
 	if r.snapshot && r.seen > 0 {
@@ -177,9 +208,11 @@ func (r *Run) Commit() error {
 	if r.changes.Snapshot {
 		next.Snapshot = r.id
 	}
-	if err := t.save(next, r); err != nil {
+	if err := r.next.replace(t.path, next); err != nil {
 		return err
 	}
+	t.Close()
+	t.state = next
 	if r.changes.Resolved > 0 {
 		t.forget(func(s standing) bool { return s.seen != t.mark })
 	}

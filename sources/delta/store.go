@@ -2,237 +2,183 @@ package delta
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"io/fs"
-	"path/filepath"
-	"strconv"
-	"strings"
+	"time"
 
 	"github.com/docket-export/docket/internal/disk"
+	"github.com/docket-export/docket/internal/fileversion"
 	"github.com/docket-export/docket/sources/statefile"
 )
 
-// The state on disk, where path is that of the tracker:
-//
-//	path          the document of state, replaced as a whole; it names one of
-//	path.N        the violations that stand, an entry a line, the longest standing
-//	              first; never changed once it is named
-//	path.opened   entries of the run that is under way, where they are many; of no
-//	              meaning after a restart
-//
-// A crash at any step leaves a document and the file that it names. Other files with
-// such names are what a crash has left behind; they are removed.
+// The state on disk is one file, replaced as a whole: a line with its version, an entry a
+// line for each violation that stands, and last a line with the rest, which has the number and
+// the checksum of the entries. A run writes the next state beside it while it is observed.
 
 // stateVersion is the version of this form.
 const stateVersion = 1
 
-// spillBytes is how much of the entries of a run is held in memory.
-const spillBytes = 256 << 10
-
 // maxEntry is longer than any entry: a part of a line, and some more.
 const maxEntry = 1 << 30
 
-// entries is a file of entries, and proof that it is whole.
-type entries struct {
-	File  string `json:"file,omitempty"` // its name; empty: nothing stands
+// state is what a tracker knows after a restart, the violations aside.
+type state struct {
+	// Count and CRC are those of the entries.
 	Count uint64 `json:"count"`
 	CRC   uint32 `json:"crc32c"`
+	// Runs are those that were committed, in that order; of the last maxRuns.
+	Runs []string `json:"runs"`
+	// Snapshot is the last complete run that had one, Begun the last that began one.
+	Snapshot string `json:"snapshot,omitempty"`
+	Begun    string `json:"begun,omitempty"`
+	// Interval between snapshots holds for the run after those.
+	Interval time.Duration `json:"interval"`
 }
 
-func (t *Tracker) spillPath() disk.Path { return t.path.Append(".opened") }
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Check reports a state at path of a version that Open would not read, as a
 // *fileversion.Error. It changes nothing.
-func Check(path disk.Path) error { return statefile.Check(path, stateVersion) }
-
-// load reads the state that is there.
-func (t *Tracker) load() error {
-	found, err := statefile.Load(t.path, stateVersion, &t.state)
-	if err == nil && found {
-		if err = t.loadEntries(); err != nil {
-			err = t.setAside(err)
-		}
+func Check(path disk.Path) error {
+	err := scan(path, func([]byte) error { return io.EOF }, nil)
+	if unknown, ok := errors.AsType[*fileversion.Error](err); ok {
+		return unknown
 	}
-	if err != nil {
-		t.state, t.standing = state{}, make(map[key]standing)
-	}
-	if !found || err != nil {
-		t.state.Interval = t.interval
-	}
-	if _, damaged := errors.AsType[*statefile.DamagedError](err); damaged {
-		if err := t.eachFile(func(path disk.Path, _ uint64) error { return path.Rename(path.Append(".damaged")) }); err != nil {
-			return err
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return t.tidy()
+	return nil
 }
 
-// setAside keeps a document whose entries are not what it says.
-func (t *Tracker) setAside(cause error) error {
-	kept := t.path.Append(".damaged")
-	if err := t.path.Rename(kept); err != nil {
-		return fmt.Errorf("delta: %w", errors.Join(err, cause))
-	}
-	return &statefile.DamagedError{Path: t.path.String(), Kept: kept.String(), Err: cause}
-}
+// damage is what is wrong with a file that was not written by a tracker.
+type damage struct{ error }
 
-// eachFile calls do for every path.N there is.
-func (t *Tracker) eachFile(do func(path disk.Path, n uint64) error) error {
-	dir, base := t.path.Dir(), t.path.Base()
-	names, err := dir.List()
+// scan calls entry for each entry of the file at path, and last, if it is not nil, for the line
+// behind them. No file is no entry.
+func scan(path disk.Path, entry func(line []byte) error, last func(line []byte) error) error {
+	f, err := path.OpenRead()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("delta: %w", err)
 	}
-	for _, name := range names {
-		number, ours := strings.CutPrefix(name, base+".")
-		if n, err := strconv.ParseUint(number, 10, 64); ours && err == nil {
-			if err := do(dir.Join(name), n); err != nil {
-				return fmt.Errorf("delta: %w", err)
+	defer f.Close()
+	lines := bufio.NewScanner(disk.Reader(f))
+	lines.Buffer(make([]byte, 64<<10), maxEntry)
+	var head struct{ Version *uint64 }
+	if !lines.Scan() && lines.Err() != nil {
+		return fmt.Errorf("delta: %w", lines.Err())
+	}
+	if json.Unmarshal(lines.Bytes(), &head) != nil || head.Version == nil {
+		return damage{errors.New("the first line has no version")}
+	}
+	if *head.Version != stateVersion {
+		return &fileversion.Error{File: path.String(), Found: *head.Version, Known: stateVersion}
+	}
+	var before []byte // the line before, which is the last if no other follows
+	for isFirst := true; lines.Scan(); isFirst = false {
+		if !isFirst {
+			if err := entry(before); err != nil {
+				return err
 			}
 		}
+		before = append(before[:0], lines.Bytes()...)
 	}
-	return nil
-}
-
-// tidy removes what is of no use: files of entries that the state does not name, and
-// what a run has left that was not committed.
-func (t *Tracker) tidy() error {
-	if err := t.spillPath().RemoveAny(); err != nil {
+	if err := lines.Err(); err != nil {
 		return fmt.Errorf("delta: %w", err)
 	}
-	return t.eachFile(func(path disk.Path, n uint64) error {
-		if path.Base() == t.state.Entries.File {
-			t.files = max(t.files, n)
-			return nil
-		}
-		return path.Remove()
-	})
-}
-
-// entriesPath is where the state's entries are.
-func (t *Tracker) entriesPath() disk.Path {
-	return t.path.Dir().Join(filepath.Base(t.state.Entries.File))
-}
-
-// loadEntries reads what stands, and proves that it is all there.
-func (t *Tracker) loadEntries() error {
-	want := t.state.Entries
-	if want.File == "" {
+	if last == nil {
 		return nil
 	}
+	return last(before)
+}
+
+// load reads the state that is there. A damaged one is set aside.
+func (t *Tracker) load() error {
 	sum := crc32.New(castagnoli)
 	runs := make(map[string]*string) // one text for all that a run has opened
-	err := scanFile(t.entriesPath(), sum, func(entry []byte) error {
+	err := scan(t.path, func(entry []byte) error {
 		k, ok := entryKey(entry)
 		opened := entryOpened(entry)
 		if !ok || opened == "" {
-			return errors.New("a line is not an entry")
+			return damage{errors.New("a line is not an entry")}
 		}
 		if runs[opened] == nil {
 			runs[opened] = &opened
 		}
 		t.standing[k] = standing{opened: runs[opened]}
+		_, _ = sum.Write(append(entry, '\n'))
+		return nil
+	}, func(last []byte) error {
+		if err := json.Unmarshal(last, &t.state); err != nil {
+			return damage{err}
+		}
+		if n := uint64(len(t.standing)); n != t.state.Count || sum.Sum32() != t.state.CRC {
+			return damage{fmt.Errorf("it has %d violations with checksum %08x, not %d with %08x", n, sum.Sum32(), t.state.Count, t.state.CRC)}
+		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("%s: %w", want.File, err)
-	}
-	if n := uint64(len(t.standing)); n != want.Count || sum.Sum32() != want.CRC {
-		return fmt.Errorf("%s is damaged: it has %d violations with checksum %08x, not %d with %08x",
-			want.File, n, sum.Sum32(), want.Count, want.CRC)
-	}
-	return nil
-}
-
-// castagnoli is CRC-32C.
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// scanFile calls do for every line of a file, and writes to sum what it has read.
-func scanFile(path disk.Path, sum io.Writer, do func(line []byte) error) error {
-	f, err := path.OpenRead()
-	if err != nil {
+	if _, isDamaged := errors.AsType[damage](err); !isDamaged {
 		return err
 	}
-	defer f.Close()
-	lines := bufio.NewScanner(io.TeeReader(disk.Reader(f), sum))
-	lines.Buffer(make([]byte, 64<<10), maxEntry)
-	for lines.Scan() {
-		if err := do(lines.Bytes()); err != nil {
-			return err
-		}
+	t.state, t.standing = state{Interval: t.interval}, make(map[key]standing)
+	kept := t.path.Append(".damaged")
+	if renameErr := t.path.Rename(kept); renameErr != nil {
+		return fmt.Errorf("delta: %w", errors.Join(renameErr, err))
 	}
-	return lines.Err()
+	return &statefile.DamagedError{Path: t.path.String(), Kept: kept.String(), Err: err}
 }
 
-// eachEntry calls do for what stood before the run, the longest standing first.
-func (t *Tracker) eachEntry(do func(entry []byte, s standing) error) error {
-	if t.state.Entries.File == "" {
-		return nil
-	}
-	return scanFile(t.entriesPath(), io.Discard, func(entry []byte) error {
-		k, _ := entryKey(entry)
-		s, ok := t.standing[k]
-		if !ok {
-			return fmt.Errorf("delta: %s has changed while it was in use", t.entriesPath())
-		}
-		return do(entry, s)
-	})
+// next is the state after a run, on its way to the disk.
+type next struct {
+	path  disk.Path
+	file  disk.File
+	w     *bufio.Writer
+	count uint64
+	crc   uint32
 }
 
-// save makes the state after r durable.
-func (t *Tracker) save(next state, r *Run) error {
-	if r.changes.Opened > 0 || r.changes.Resolved > 0 {
-		var err error
-		if next.Entries, err = t.writeEntries(r); err != nil {
-			return fmt.Errorf("delta: %w", err)
-		}
+func (t *Tracker) newState() (*next, error) {
+	if err := t.path.Dir().MakeDir(); err != nil {
+		return nil, fmt.Errorf("delta: %w", err)
 	}
-	if err := statefile.Save(t.path, next); err != nil {
+	n := &next{path: t.path.Append(disk.NewSuffix)}
+	var err error
+	if n.file, err = n.path.CreateAnew(); err != nil {
+		return nil, fmt.Errorf("delta: %w", err)
+	}
+	n.w = bufio.NewWriterSize(io.NewOffsetWriter(n.file, 0), 64<<10)
+	fmt.Fprintf(n.w, "{\"version\":%d}\n", stateVersion)
+	return n, nil
+}
+
+// add writes an entry. The writer says at the end that it could not.
+func (n *next) add(entry []byte) {
+	n.count++
+	n.crc = crc32.Update(n.crc, castagnoli, entry)
+	_, _ = n.w.Write(entry)
+}
+
+// replace makes the state durable in the place of the one before.
+func (n *next) replace(path disk.Path, s state) error {
+	last, err := json.Marshal(s)
+	if err == nil {
+		_, _ = n.w.Write(append(last, '\n'))
+		err = n.w.Flush()
+	}
+	if err == nil {
+		err = n.file.Sync()
+	}
+	if err == nil {
+		err = n.path.Rename(path)
+	}
+	if err == nil {
+		err = path.Dir().SyncDir()
+	}
+	if err != nil {
 		return fmt.Errorf("delta: %w", err)
 	}
-	t.state = next
-	_ = t.tidy() // what cannot be removed is tried again at the next commit
 	return nil
-}
-
-// writeEntries writes what stands after r to a file of its own.
-func (t *Tracker) writeEntries(r *Run) (e entries, err error) {
-	e.Count = r.changes.Standing
-	if e.Count == 0 {
-		return e, nil
-	}
-	// A number is not used again, even if this fails: a document that was renamed, and
-	// whose directory could not be synced, may name the file.
-	t.files++
-	e.File = t.path.Base() + "." + strconv.FormatUint(t.files, 10)
-	dir := t.path.Dir()
-	if err := dir.MakeDir(); err != nil {
-		return e, err
-	}
-	sum := crc32.New(castagnoli)
-	err = dir.Join(e.File).WriteNewBy(func(f disk.File) error {
-		w := bufio.NewWriterSize(io.MultiWriter(io.NewOffsetWriter(f, 0), sum), 64<<10)
-		err := t.eachEntry(func(entry []byte, s standing) error {
-			if r.resolve && s.seen != t.mark {
-				return nil
-			}
-			_, _ = w.Write(entry) // it says so again at the next call
-			return w.WriteByte('\n')
-		})
-		if err != nil {
-			return err
-		}
-		return errors.Join(r.opened.writeTo(w, t.spillPath()), w.Flush())
-	})
-	e.CRC = sum.Sum32()
-	return e, err
 }

@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/internal/disk"
-	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/statefile"
 )
 
-// maxStanding is how many violations are tracked: some 80 MB of memory at most. A
-// cluster with more of them has another problem than how often they are repeated.
-const maxStanding = 1_000_000
+// maxStanding is how many violations are tracked. A cluster with more of them has another
+// problem than how often they are repeated.
+const maxStanding = 100_000
+
+// MemoryBytes is what a Tracker has in memory at most.
+const MemoryBytes = maxStanding * 80
 
 // retries is how often in an interval a snapshot is begun that incomplete runs do not
 // bring to its end. It bounds what is repeated when no run is ever complete.
@@ -33,7 +35,7 @@ var ErrTooMany = fmt.Errorf("delta: more than %d standing violations: docket sen
 var ErrTooLong = errors.New("delta: the record of a violation exceeds limits.maxRecordBytes: docket sends the violation in every run, unchanged")
 
 // Tracker is the state of one audit between its runs. Its methods and those of its runs
-// must not overlap. It holds no open files and needs no end.
+// must not overlap.
 type Tracker struct {
 	// MaxRecordBytes is how long a record may be without its "\n"; 0 is no limit. Set it
 	// before the first Begin.
@@ -41,11 +43,8 @@ type Tracker struct {
 	path           disk.Path
 	interval       time.Duration // between snapshots, from the next Commit on
 	maxStanding    int
-	redaction      sources.Redaction // nil: none
-	fingerprint    string            // of redaction
 
 	state    state            // as the file at path has it
-	files    uint64           // number of the last file of entries that was made
 	standing map[key]standing // those of state, and what run has opened
 	mark     uint32           // of the run that was begun last; of no earlier one
 	run      *Run             // begun last; nil once it is committed
@@ -58,9 +57,7 @@ type standing struct {
 	seen   uint32  // mark of the last run that had it
 }
 
-// Open reads the state at path. Without a file there, no violation stands. The state has
-// more files beside path, whose names begin with the name of that file: give it a directory
-// of docket's own. snapshotInterval is the time between snapshots, by the ids of the runs.
+// Open reads the state at path. Without a file there, no violation stands. snapshotInterval is the time between snapshots, by the ids of the runs.
 // If it is not positive, there are no snapshots.
 //
 // A damaged state is set aside and reported as a *statefile.DamagedError. The tracker can
@@ -68,6 +65,7 @@ type standing struct {
 // is a *fileversion.Error if this docket does not read the version of the state.
 func Open(path disk.Path, snapshotInterval time.Duration) (*Tracker, error) {
 	t := &Tracker{path: path, interval: snapshotInterval, maxStanding: maxStanding, standing: make(map[key]standing)}
+	t.state.Interval = snapshotInterval
 	err := t.load()
 	if _, damaged := errors.AsType[*statefile.DamagedError](err); err != nil && !damaged {
 		return nil, err
@@ -75,9 +73,18 @@ func Open(path disk.Path, snapshotInterval time.Duration) (*Tracker, error) {
 	return t, err
 }
 
+// Close gives up a run that was not committed.
+func (t *Tracker) Close() {
+	if t.run != nil && t.run.next != nil {
+		t.run.next.file.Close()
+		t.run.next = nil
+	}
+}
+
 // Begin starts a run, known by the id that the engine gave it, a time in RFC 3339. An
 // earlier run that was not committed is discarded.
 func (t *Tracker) Begin(run string) *Run {
+	t.Close()
 	if t.run != nil && t.run.changes.Opened > 0 {
 		t.forget(func(s standing) bool { return s.opened == t.run.quoted })
 	}
@@ -102,22 +109,6 @@ func (t *Tracker) forget(gone func(standing) bool) {
 		maps.Copy(kept, t.standing)
 		t.standing = kept
 	}
-}
-
-// state is what a tracker knows after a restart, the violations aside.
-type state struct {
-	Version int `json:"version"`
-	// Entries is the file of the violations that stand.
-	Entries entries `json:"entries"`
-	// Runs are those that were committed, in that order; of the last maxRuns.
-	Runs []string `json:"runs"`
-	// Snapshot is the last complete run that had one, Begun the last that began one.
-	Snapshot string `json:"snapshot,omitempty"`
-	Begun    string `json:"begun,omitempty"`
-	// Redaction is the fingerprint of what the violations were redacted by; empty: nothing.
-	Redaction string `json:"redaction,omitempty"`
-	// Interval between snapshots holds for the run after those.
-	Interval time.Duration `json:"interval"`
 }
 
 // late reports whether a run is older than the one that was committed last. It is

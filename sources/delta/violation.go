@@ -19,7 +19,6 @@ type violation struct {
 	key    key
 	line   []byte // without white space around it
 	values [len(identity)]rawjson.Value
-	plain  []byte // what is sent if it cannot be tracked: the line as it came, unless a redaction has more to say
 }
 
 // identity are the members of Gatekeeper's export record that make a violation what it
@@ -38,7 +37,7 @@ var errNoObject = errors.New("delta: the line is not a JSON object in UTF-8, or 
 
 // parse reads a line; the violation aliases it. scratch may be overwritten.
 func parse(line []byte, scratch *[]byte) (v violation, err error) {
-	v.line, v.plain = bytes.Trim(line, " \t\r"), line
+	v.line = bytes.Trim(line, " \t\r")
 	if tooDeep(v.line) || rawjson.KindOf(v.line) != rawjson.Object {
 		return v, errNoObject
 	}

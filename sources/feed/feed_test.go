@@ -2,13 +2,10 @@ package feed_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,23 +130,6 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// What a caller knows to be finished counts as settled although the queue has forgotten
-// the producer.
-func TestForgotten(t *testing.T) {
-	in := sourcetest.New()
-	defer in.Close()
-	f, acked := open(t, in, 4)
-	defer f.Close()
-	if acked != 0 || f.Settled() != 3 {
-		t.Errorf("acked %d, settled %d, want 0 and 3", acked, f.Settled())
-	}
-	send(t, f, 4, 4)
-	settle(t, f)
-	if got := in.Lines(); len(got) != 1 || got[0].Number != 4 || f.Settled() != 4 {
-		t.Errorf("got %+v, settled %d, want line 4", got, f.Settled())
-	}
-}
-
 // A full queue is asked again until it has room. What it had taken before is not sent
 // again.
 func TestFull(t *testing.T) {
@@ -199,59 +179,6 @@ func TestFull(t *testing.T) {
 	})
 }
 
-// A line that is too long meets a full queue, too.
-func TestTooLargeAndFull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		in := sourcetest.New()
-		defer in.Close()
-		f, _ := open(t, in, 1)
-		defer f.Close()
-		in.Fill()
-		time.AfterFunc(time.Minute, in.Drain)
-		prefix := []byte("{long")
-		if err := f.SendTooLarge(t.Context(), prefix, 1<<30); err != nil {
-			t.Fatal(err)
-		}
-		clear(prefix) // which is the caller's again
-		settle(t, f)
-		want := []sourcetest.Line{{Producer: producer, Number: 1, Text: "{long", Refused: sources.TooLarge}}
-		if got := in.Lines(); !slices.Equal(got, want) || f.Settled() != 1 {
-			t.Errorf("got %+v, settled %d, want %+v", got, f.Settled(), want)
-		}
-	})
-}
-
-// A stop while the queue is full ends Send; the lines are sent by the next start.
-func TestStopWhileFull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		in := sourcetest.New()
-		defer in.Close()
-		f, _ := open(t, in, 1)
-		send(t, f, 1, 1)
-		settle(t, f)
-		in.Fill()
-		stopped := errors.New("stopped")
-		ctx, stop := context.WithCancelCause(t.Context())
-		time.AfterFunc(10*time.Millisecond, func() { stop(stopped) })
-		if err := f.Send(ctx, lines(2, 3), 2); !errors.Is(err, stopped) {
-			t.Errorf("Send: got %v, want %v", err, stopped)
-		}
-		in.Drain()
-		if err := f.Send(t.Context(), lines(3, 3), 1); err == nil {
-			t.Error("Send after an error: got nil, and nobody knows the number of the line")
-		}
-		f.Close()
-		f, acked := open(t, in, 2)
-		defer f.Close()
-		if acked != 1 {
-			t.Errorf("acked %d, want 1", acked)
-		}
-		send(t, f, 2, 3)
-		settle(t, f)
-		expect(t, in, 3)
-	})
-}
-
 // A feed that has failed or was closed says so, and can be closed again.
 func TestOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -279,40 +206,6 @@ func TestOver(t *testing.T) {
 			t.Errorf("Open: got %v, %v, want an error", f, err)
 		}
 	})
-}
-
-// Settled never goes back, whatever the queue does.
-func TestSettledIsMonotonic(t *testing.T) {
-	in := sourcetest.New()
-	defer in.Close()
-	f, _ := open(t, in, 1)
-	defer f.Close()
-	ctx, stop := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer stop()
-	wg.Go(func() {
-		var last uint64
-		for ctx.Err() == nil {
-			now := f.Settled()
-			if now < last {
-				t.Errorf("settled %d, and %d before", now, last)
-			}
-			last = now
-		}
-	})
-	for n := 1; n <= 300; n++ {
-		if n%100 == 0 {
-			in.Fill()
-			time.AfterFunc(time.Millisecond, in.Drain)
-		}
-		send(t, f, n, n)
-		if settled := f.Settled(); settled > uint64(n) {
-			t.Fatalf("settled %d, and %d lines were sent", settled, n)
-		}
-	}
-	settle(t, f)
-	expect(t, in, 300)
 }
 
 func TestProducer(t *testing.T) {

@@ -264,22 +264,6 @@ func TestManyConstraints(t *testing.T) {
 	}
 }
 
-// What a run holds of its constraints is bounded, however long their names are.
-func TestLongConstraintNames(t *testing.T) {
-	t.Parallel()
-	id := runAt(0)
-	lines := []string{startLine(id)}
-	for n := range 100 {
-		lines = append(lines, strings.Replace(violationLine(id, n), "require-team", fmt.Sprintf("%d-%s", n, strings.Repeat("n", 100_000)), 1))
-	}
-	content := text(append(lines, violationLine(id, 0), endLine(id)))
-	texts := readAlone(t, tempFile(t, content), fileOf(id)+".log", len(content))
-	r := runsOf(t, texts[len(texts)-1:])[0]
-	if !r.Complete || r.Violations != 101 || len(r.Constraints) != 1 || !strings.Contains(r.Detail, "100 violations belong to constraints that are not listed") {
-		t.Errorf("got %.300v, want a complete run of 101 violations with one constraint that is listed", r)
-	}
-}
-
 // direct is an intake that settles within Submit and hands on what it gets. It costs
 // nothing beside what take does.
 type direct struct{ take func(lines []byte) }

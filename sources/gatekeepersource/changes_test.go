@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/config"
-	"github.com/docket-export/docket/decision"
 )
 
 // runOf is a run with the violations that are given by number.
@@ -121,29 +120,6 @@ func TestDeltaCrashAnywhere(t *testing.T) {
 	}
 }
 
-// Where the state of the changes is lost, everything that stands is opened again: rather
-// twice than not at all.
-func TestDeltaStateIsLost(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.config.Delta = true
-	w.start()
-	w.put(fileOf(runAt(0))+".log", runOf(runAt(0), 1, 2))
-	w.awaitRuns(1)
-	w.awaitIdle()
-	w.stop()
-	if err := os.RemoveAll(filepath.Join(w.state, "delta")); err != nil {
-		t.Fatal(err)
-	}
-	w.start()
-	w.put(fileOf(runAt(1))+".log", runOf(runAt(1), 2, 3))
-	r := w.awaitRuns(2)[1]
-	wantTexts(t, summary(w.texts()), []string{"opened cart-1", "opened cart-2", "opened cart-2", "opened cart-3"})
-	if r.Reason != decision.StartToEnd || *r.Opened != 2 || *r.Resolved != 0 {
-		t.Errorf("got %+v, want 2 opened", r)
-	}
-}
-
 // The same while a run is half sent: its lines have other numbers then, and none of them
 // may be taken for one that is durable.
 func TestDeltaStateIsLostWithinARun(t *testing.T) {
@@ -165,33 +141,4 @@ func TestDeltaStateIsLostWithinARun(t *testing.T) {
 	w.start()
 	w.awaitRuns(2)
 	wantTexts(t, summary(w.texts()), []string{"opened cart-1", "opened cart-2", "opened cart-3", "opened cart-1", "opened cart-2", "opened cart-3", "opened cart-4"})
-}
-
-// A state of the changes that is damaged while it is in use stands in nobody's way until
-// a restart: what is on disk is looked at again, and found to be lost.
-func TestDeltaStateIsLostInUse(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.config.Delta = true
-	w.put(fileOf(runAt(0))+".log", runOf(runAt(0), 1, 2))
-	w.put(fileOf(runAt(1))+".log", runOf(runAt(1), 2))
-	src, read := w.byHand()
-	read()
-	entries, err := filepath.Glob(filepath.Join(w.state, "delta", "audit-channel", "state.json.*"))
-	if err != nil || len(entries) != 1 {
-		t.Fatalf("got %v, %v, want the file of what stands", entries, err)
-	}
-	if err := os.Remove(entries[0]); err != nil {
-		t.Fatal(err)
-	}
-	read()
-	if got := src.Report().Trouble; !strings.Contains(got, "changes since the last audit") {
-		t.Errorf("got the trouble %q, want it to say what is missing", got)
-	}
-	read()
-	w.awaitRuns(2)
-	if got := src.Report().Trouble; got != "" {
-		t.Errorf("got the trouble %q, want none once the state was begun anew", got)
-	}
-	wantTexts(t, summary(w.texts()), []string{"opened cart-1", "opened cart-2", "opened cart-2"})
 }

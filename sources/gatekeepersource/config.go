@@ -44,6 +44,14 @@ type Config struct {
 	SnapshotInterval config.Duration `yaml:"snapshotInterval"`
 }
 
+// KeepsParts implements sources.Unredacted.
+func (c *Config) KeepsParts() string {
+	if c.Delta {
+		return "delta"
+	}
+	return ""
+}
+
 // Claims implements config.Claimer.
 func (c *Config) Claims() []config.Claim {
 	return []config.Claim{{Key: "path", Kind: config.Input, Value: c.Path}}

@@ -89,7 +89,8 @@ func (g *game) play() {
 	})
 	w.eventually("end", func() bool {
 		v, err := os.ReadFile(w.statePath())
-		return err == nil && (!strings.Contains(string(v), `.log"`) || !g.whole[last])
+		isSeen := strings.Contains(string(v), `.log"`) || strings.Contains(string(v), `.txt"`)
+		return err == nil && (!isSeen || !g.whole[last])
 	})
 	w.stop()
 	g.look()

@@ -93,24 +93,6 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A client that was refused can fill neither the log nor /status.
-func TestLongPath(t *testing.T) {
-	t.Parallel()
-	in := sourcetest.New()
-	defer in.Close()
-	r := start(t, in)
-	r.url += strings.Repeat("/x", 1500)
-	if status, text := r.post("[]"); status != http.StatusNotFound || len(text) > 1024 {
-		t.Errorf("got the answer %d of %d bytes, want a short 404", status, len(text))
-	}
-	if got := len(r.source.Report().Trouble); got == 0 || got > 1024 {
-		t.Errorf("got a trouble of %d bytes, want a short one", got)
-	}
-	if got := len(r.log.String()); got == 0 || got > 1024 {
-		t.Errorf("got %d bytes logged, want few", got)
-	}
-}
-
 // Bombs end, with little memory, and everything goes on.
 func TestBombs(t *testing.T) {
 	const free = 16 << 20
@@ -170,48 +152,6 @@ func (r *running) converse(say func(nc net.Conn, heard *bufio.Reader)) {
 	say(nc, bufio.NewReader(nc))
 }
 
-func TestWaysToSend(t *testing.T) {
-	t.Parallel()
-	in := sourcetest.New()
-	defer in.Close()
-	r := start(t, in)
-	body := eventsOf("a", "b")
-	status := func(heard *bufio.Reader, want string) {
-		t.Helper()
-		line, err := heard.ReadString('\n')
-		if err != nil || !strings.Contains(line, want) {
-			t.Errorf("got the status %q (%v), want %s", line, err, want)
-		}
-	}
-	t.Run("chunked", func(t *testing.T) {
-		r.converse(func(nc net.Conn, heard *bufio.Reader) {
-			fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n")
-			for _, b := range []byte(body) {
-				fmt.Fprintf(nc, "1\r\n%c\r\n", b)
-			}
-			fmt.Fprintf(nc, "0\r\n\r\n")
-			status(heard, " 200 ")
-		})
-	})
-	t.Run("expects 100-continue", func(t *testing.T) {
-		r.converse(func(nc net.Conn, heard *bufio.Reader) {
-			fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", len(body))
-			status(heard, " 100 ")
-			status(heard, "\r\n")
-			io.WriteString(nc, body)
-			status(heard, " 200 ")
-		})
-	})
-	t.Run("leaves in the midst of a body", func(t *testing.T) {
-		r.converse(func(nc net.Conn, _ *bufio.Reader) {
-			fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n%s", `[{"id":"never"},`)
-		})
-		await.Until(t, "it is noticed", func() bool { return r.source.Connections() == 0 })
-	})
-	r.mustPost(body)
-	checkIDs(t, in.Lines(), "a", "b")
-}
-
 // A client that is too slow, in its header or its body, does not hold its place for ever;
 // one whose body comes slowly because docket reads it slowly is not too slow.
 func TestSlowClient(t *testing.T) {
@@ -268,24 +208,6 @@ func checkHas(t *testing.T, lines []sourcetest.Line, ids ...string) {
 			t.Errorf("got no event %q", id)
 		}
 	}
-}
-
-// Who comes when all places are taken gets that of a peer that keeps docket waiting.
-func TestMaxConnections(t *testing.T) {
-	t.Parallel()
-	in := sourcetest.New()
-	defer in.Close()
-	r := start(t, in, func(o *options) { o.config.MaxConnections = 2 })
-	for range 2 {
-		nc, err := net.Dial("tcp", r.source.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer nc.Close()
-	}
-	await.Until(t, "both are in", func() bool { return r.source.Connections() == 2 })
-	r.mustPost(eventsOf("a"))
-	await.Until(t, "one has lost its place", func() bool { return r.source.Connections() == 2 })
 }
 
 // Nobody loses a place while docket is at work for him: who comes then is told to try again.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"testing/iotest"
 )
 
 const cutLimit = 64
@@ -123,33 +122,6 @@ func TestCutterTooLong(t *testing.T) {
 				t.Errorf("got %q, want %q", event, want)
 			}
 		})
-	}
-}
-
-// What is kept of an event that is too long is one line, wherever it was cut.
-func TestCutterTooLongNewlines(t *testing.T) {
-	body := `[{"a":"` + strings.Repeat("\n", 2*cutLimit) + `"}]`
-	events, _, err := cutAll(strings.NewReader(body), "", 16)
-	if err != nil || len(events) != 1 || strings.Contains(events[0], "\n") {
-		t.Errorf("got %q and the error %v, want one event without newlines", events, err)
-	}
-}
-
-// An error of the reader is the cutter's, whatever was read before.
-func TestCutterReadError(t *testing.T) {
-	t.Parallel()
-	want := errors.New("the disk of the peer is gone")
-	events, _, err := cutAll(io.MultiReader(strings.NewReader(`[1,2`), iotest.ErrReader(want)), "", 16)
-	if !errors.Is(err, want) || len(events) != 1 {
-		t.Errorf("got %q and the error %v, want one event and %v", events, err, want)
-	}
-	_, _, err = cutAll(io.MultiReader(strings.NewReader(`[1]`), iotest.ErrReader(want)), "", 16)
-	if !errors.Is(err, want) {
-		t.Errorf("after the end: got the error %v, want %v", err, want)
-	}
-	_, _, err = cutAll(iotest.DataErrReader(iotest.HalfReader(strings.NewReader(`[1]`))), "", 16)
-	if err != nil {
-		t.Errorf("got the error %v, want none", err)
 	}
 }
 

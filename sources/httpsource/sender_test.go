@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/sources/sourcetest"
 )
 
@@ -62,24 +59,6 @@ func TestPagesCannotForge(t *testing.T) {
 			}
 		})
 	}
-}
-
-// With a token no page can send, and the address may have any name.
-func TestTokenTakesAnyHost(t *testing.T) {
-	t.Parallel()
-	in := sourcetest.New()
-	defer in.Close()
-	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r := start(t, in, func(o *options) { o.config.BearerTokenFile = config.SecretFile(token) })
-	r.converse(func(nc net.Conn, heard *bufio.Reader) {
-		fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: docket.example\r\nAuthorization: Bearer secret\r\nContent-Length: 2\r\n\r\n[]")
-		if line, err := heard.ReadString('\n'); err != nil || !strings.Contains(line, " 200 ") {
-			t.Errorf("got the status %q (%v), want 200", line, err)
-		}
-	})
 }
 
 // What one upload may have refused, and hold, is bounded: beyond that it is answered at

@@ -58,17 +58,6 @@ func TestKnownAgain(t *testing.T) {
 	}
 }
 
-// Events without an identity are stored each time.
-func TestNoIdentity(t *testing.T) {
-	t.Parallel()
-	in := sourcetest.New()
-	defer in.Close()
-	r := start(t, in)
-	r.mustPost(`[{"n":1},{"id":"a"},{"n":2}]`)
-	r.mustPost(`[{"n":1},{"id":"a"}]`)
-	checkIDs(t, in.Lines(), "", "", "", "a")
-}
-
 // A body that comes again while the first is under way is answered no sooner.
 func TestKnownUnderWay(t *testing.T) {
 	t.Parallel()
@@ -140,24 +129,6 @@ func TestRefusedEvents(t *testing.T) {
 	}
 }
 
-// What the protocol does not keep is not stored, is counted and answered well.
-func TestKeep(t *testing.T) {
-	t.Parallel()
-	in := sourcetest.New()
-	defer in.Close()
-	r := start(t, in, func(o *options) {
-		o.protocol.Member = "items"
-		o.protocol.Keep = func(event []byte) bool { return strings.Contains(string(event), "keep") }
-	})
-	r.mustPost(`{"items":[{"id":"a"},{"id":"keep"},{"id":"b"}]}`)
-	r.mustPost(`{"items":[{"id":"a"}]}`)
-	r.mustPost(`{"items":[]}`)
-	checkIDs(t, in.Lines(), "keep")
-	if got := r.source.Report().PassedOver["NoDecision"]; got != 3 {
-		t.Errorf("passed over: got %d events, want 3", got)
-	}
-}
-
 // A large body goes through in several batches, in its order.
 func TestLargeBody(t *testing.T) {
 	t.Parallel()
@@ -215,29 +186,6 @@ func TestStop(t *testing.T) {
 	if r.source.Addr() != nil || r.source.Connections() != 0 {
 		t.Errorf("got address %v and %d connections of a source that has ended", r.source.Addr(), r.source.Connections())
 	}
-}
-
-// A stop does not wait for a disk that hangs for ever.
-func TestStopWhileHeld(t *testing.T) {
-	t.Parallel()
-	in := sourcetest.New()
-	defer in.Close()
-	r := start(t, in)
-	r.source.server.Load().stopWait = time.Second / 10
-	in.Hold()
-	answered := make(chan int, 1)
-	go func() {
-		status, _, _ := r.tryPost(eventsOf("b"))
-		answered <- status
-	}()
-	await.Until(t, "the event is submitted", func() bool { return in.Pending() == 1 })
-	if err := r.end(); err != nil {
-		t.Errorf("got %v, want no error of a stop", err)
-	}
-	if status := <-answered; status != http.StatusServiceUnavailable {
-		t.Errorf("got the answer %d, want 503", status)
-	}
-	in.Release()
 }
 
 // Another source of the same name takes over, and this one ends.

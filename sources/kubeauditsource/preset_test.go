@@ -1,9 +1,7 @@
 package kubeauditsource
 
 import (
-	"bytes"
 	"encoding/json"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -174,37 +172,6 @@ func TestAdmissionDecisionsOfSample(t *testing.T) {
 	}
 }
 
-// An event that was damaged on its way is never left out, unless the damage has made
-// another well-formed event of it. Nothing crashes.
-func TestAdmissionDecisionsOfDamage(t *testing.T) {
-	t.Parallel()
-	events := append(sampleEvents(t), []byte(eventOf("create", allowed+","+vapFailure, created)))
-	for _, e := range events {
-		for n := range e {
-			if !isDecision(e[:n]) {
-				t.Fatalf("cut to %d bytes: got left out, want kept:\n%s", n, e[:n])
-			}
-			appendIdentity(nil, e[:n])
-		}
-	}
-	seed := rand.Uint64()
-	if testing.Short() {
-		seed = 1 // the gate decides nothing by chance
-	}
-	t.Logf("seed %d", seed)
-	dice := rand.New(rand.NewPCG(seed, 0))
-	for range 20000 {
-		e := bytes.Clone(events[dice.IntN(len(events))])
-		for range 1 + dice.IntN(3) {
-			e[dice.IntN(len(e))] ^= 1 << dice.IntN(8)
-		}
-		if !json.Valid(e) && !isDecision(e) {
-			t.Fatalf("got left out, want kept:\n%s", e)
-		}
-		appendIdentity(nil, e)
-	}
-}
-
 func FuzzAdmissionDecisions(f *testing.F) {
 	f.Add([]byte(eventOf("create", allowed, created)))
 	f.Add([]byte(eventOf("create", forbidden, failure("403", "Forbidden", "no"))))
@@ -214,14 +181,4 @@ func FuzzAdmissionDecisions(f *testing.F) {
 		}
 		appendIdentity(nil, event)
 	})
-}
-
-func BenchmarkAdmissionDecisions(b *testing.B) {
-	event := []byte(eventOf("create", allowed, created))
-	b.SetBytes(int64(len(event)))
-	for b.Loop() {
-		if isDecision(event) {
-			b.Fatal("got kept, want left out")
-		}
-	}
 }

@@ -1,13 +1,10 @@
 package kubeauditsource
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -204,44 +201,6 @@ func TestPresetOnTheWay(t *testing.T) {
 	check(t, in, denied, audited)
 }
 
-// An event is stored once however it comes again, and whatever has restarted meanwhile.
-func TestOnceOverRestarts(t *testing.T) {
-	t.Parallel()
-	before := sourcetest.New()
-	r := start(t, before, All)
-	a, b, c := short("a"), short("b"), short("c")
-	started := strings.Replace(a, "ResponseComplete", "ResponseStarted", 1)
-	r.mustPost(listOf(a, b))
-	r.mustPost(listOf(b, started, a)) // another stage is another event
-	check(t, before, a, b, started)
-
-	// Killed with an event on its way: it is not durable, and the API server was not told so.
-	before.Hold()
-	answered := make(chan int, 1)
-	go func() { answered <- r.post(listOf(c)) }()
-	ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
-	defer cancel()
-	if err := before.Wait(ctx, func() bool { return before.Pending() == 1 }); err != nil {
-		t.Fatalf("wait for the event to be on its way: %v", err)
-	}
-	before.Crash()
-	if got := <-answered; got/100 == 2 {
-		t.Errorf("got the status %d for what is not durable", got)
-	}
-	r.cancel()
-	<-r.ended
-	r.ended <- nil // it may well have failed
-	before.Close()
-
-	after := sourcetest.New()
-	defer after.Close()
-	after.Restore(before.Lines())
-	again := start(t, after, All)
-	again.mustPost(listOf(a, c, b, started))
-	check(t, after, a, b, started, c)
-	awaitKnown(t, after, 3)
-}
-
 // A client that sends the Audit-ID of another request of its own does not hide this one.
 func TestAuditIDOfAClient(t *testing.T) {
 	in := sourcetest.New()
@@ -314,73 +273,6 @@ func TestHugeEvent(t *testing.T) {
 	if got := len(in.Lines()); got != 3 {
 		t.Errorf("got %d lines decided, want 3", got)
 	}
-}
-
-// While the queue takes nothing the API server keeps the events.
-func TestQueueFull(t *testing.T) {
-	in := sourcetest.New()
-	defer in.Close()
-	r := start(t, in, All)
-	in.Fill()
-	if got := r.post(listOf(short("a"))); got != http.StatusServiceUnavailable {
-		t.Errorf("got the status %d while the queue is full, want 503", got)
-	}
-	check(t, in)
-	in.Drain()
-	r.mustPost(listOf(short("a"), short("b")))
-	check(t, in, short("a"), short("b"))
-}
-
-// A list cut off anywhere is never answered as one that was taken, and the whole one
-// afterwards leaves every event once.
-func TestCutAnywhere(t *testing.T) {
-	t.Parallel()
-	in := sourcetest.New()
-	defer in.Close()
-	r := start(t, in, All)
-	sample := strings.TrimRight(readTestdata(t, "samples", "kube-audit", "000.body"), "\n")
-	for n := range sample {
-		if got := r.post(sample[:n]); got != http.StatusBadRequest {
-			t.Fatalf("cut to %d bytes: got the status %d, want 400", n, got)
-		}
-	}
-	r.mustPost(sample)
-	want := strings.Split(strings.TrimSpace(readTestdata(t, "records", "kubernetes-audit.ndjson")), "\n")
-	got := stored(in)
-	slices.Sort(want)
-	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		t.Errorf("got %d records\n%s\nwant each event once", len(got), strings.Join(got, "\n"))
-	}
-}
-
-// Flipped bits end in an answer, and in records that are JSON objects: whatever stands
-// between the commas of a list is decided by the intake.
-func TestFlippedBits(t *testing.T) {
-	in := sourcetest.New()
-	defer in.Close()
-	r := start(t, in, AdmissionDecisions)
-	seed := rand.Uint64()
-	if testing.Short() {
-		seed = 1 // the gate decides nothing by chance
-	}
-	t.Logf("seed %d", seed)
-	dice := rand.New(rand.NewPCG(seed, 0))
-	sample := []byte(readTestdata(t, "samples", "kube-audit", "000.body"))
-	for range 500 {
-		body := bytes.Clone(sample)
-		for range 1 + dice.IntN(4) {
-			body[dice.IntN(len(body))] ^= 1 << dice.IntN(8)
-		}
-		got := r.post(string(body))
-		if got != http.StatusOK && got != http.StatusBadRequest {
-			t.Fatalf("got the status %d, want 200 or 400, for\n%q", got, body)
-		}
-		if got == http.StatusBadRequest && json.Valid(body) && bytes.Contains(body, []byte(`"items":[`)) && body[0] == '{' {
-			t.Errorf("got the status 400 for a list that is well-formed:\n%q", body)
-		}
-	}
-	r.mustPost(listOf(short("a")))
 }
 
 func TestConfig(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -56,22 +55,6 @@ func TestSaveAndLoad(t *testing.T) {
 	}
 	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
 		t.Errorf("got %v, %v, want the state alone", names, err)
-	}
-}
-
-// What a crash has left of a newer document is in nobody's way.
-func TestSaveAfterACrash(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state.json")
-	save(t, path, document{Number: 1})
-	if err := os.WriteFile(path+".new", []byte(`{"Number":2,"Text":"`+strings.Repeat("x", 5000)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := load(t, path); got.Number != 1 {
-		t.Errorf("got %+v, want number 1", got)
-	}
-	save(t, path, document{Number: 3})
-	if got := load(t, path); got != (document{Number: 3}) {
-		t.Errorf("got %+v, want number 3", got)
 	}
 }
 
@@ -162,78 +145,5 @@ func TestDamaged(t *testing.T) {
 				t.Errorf("got %+v, want number 8", got)
 			}
 		})
-	}
-}
-
-// A file of an impossible size is not read at all.
-func TestTooLarge(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state.json")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := f.Truncate(statefile.MaxBytes + 1); err != nil { // a hole: it takes no room
-		t.Fatal(err)
-	}
-	var d document
-	_, err = statefile.Load(disk.At(path), 1, &d)
-	if _, ok := errors.AsType[*statefile.DamagedError](err); !ok || !strings.Contains(err.Error(), "bytes") {
-		t.Errorf("got %v, want that it is too large", err)
-	}
-}
-
-// What cannot be read now may be readable later: it stays where it is.
-func TestUnreadable(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state.json")
-	mkdir(t, path)
-	var d document
-	found, err := statefile.Load(disk.At(path), 1, &d)
-	if _, damaged := errors.AsType[*statefile.DamagedError](err); found || err == nil || damaged {
-		t.Errorf("got found %t, %v, want an error that is no damage", found, err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Error(err)
-	}
-}
-
-// A process that is killed while it saves leaves a document that it has saved: the last
-// one that it has told of, or the one after that.
-func TestKill(t *testing.T) {
-	if path := os.Getenv("STATEFILE_SAVE"); path != "" {
-		for n := 1; ; n++ {
-			save(t, path, document{n, strings.Repeat("x", n%10*1000)})
-			fmt.Println(n)
-		}
-	}
-	for range 10 {
-		path := filepath.Join(t.TempDir(), "state.json")
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKill$")
-		cmd.Env = append(os.Environ(), "STATEFILE_SAVE="+path)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		var told int
-		for told < 20 {
-			if _, err := fmt.Fscanln(out, &told); err != nil {
-				t.Fatalf("after %d documents: %v", told, err)
-			}
-		}
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		for err == nil { // what it has told before it was killed
-			_, err = fmt.Fscanln(out, &told)
-		}
-		if err := cmd.Wait(); err == nil {
-			t.Fatal("the process was not killed")
-		}
-		if got := load(t, path); got.Number != told && got.Number != told+1 || len(got.Text) != got.Number%10*1000 {
-			t.Errorf("got document %d, want %d or the next", got.Number, told)
-		}
 	}
 }

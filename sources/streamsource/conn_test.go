@@ -42,16 +42,6 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-func TestPlainLinesArriveBeforeTheEnd(t *testing.T) {
-	t.Parallel()
-	r := start(t, testLimit)
-	p := r.dial()
-	p.send("{\"a\":1}\n{\"a\"")
-	r.awaitTexts(`{"a":1}`)
-	p.send(":2}\n")
-	r.awaitTexts(`{"a":1}`, `{"a":2}`)
-}
-
 func TestAckOnlyWhatIsSettled(t *testing.T) {
 	t.Parallel()
 	r := start(t, testLimit)
@@ -92,15 +82,6 @@ func TestRefusalsComeBeforeTheAck(t *testing.T) {
 	p.expect(refused(6), `{"ack":6}`)
 }
 
-func TestNumbersGoOnAfterAGap(t *testing.T) {
-	t.Parallel()
-	r := start(t, testLimit)
-	p := r.hello("p", 1000000000, 0)
-	p.send("{}\nbad\n")
-	p.expectRefused(1000000001)
-	p.expectAck(1000000001)
-}
-
 // expectRefused skips acks up to the refusal of line n.
 func (p *peer) expectRefused(n int) {
 	p.t.Helper()
@@ -114,22 +95,6 @@ func (p *peer) expectRefused(n int) {
 			return
 		}
 	}
-}
-
-func TestHalfClose(t *testing.T) {
-	t.Parallel()
-	r := start(t, testLimit)
-	r.Hold()
-	p := r.hello("p", 1, 0)
-	p.send("{\"a\":1}\n{\"a\":2}\n{\"a\":3}")
-	p.closeWrite()
-	r.await("2 pending lines", func() bool { return r.Pending() == 2 })
-	r.Settle(1)
-	p.expect(`{"ack":1}`)
-	r.Release()
-	p.expect(`{"ack":2}`)
-	p.expectEnd()
-	r.awaitTexts(`1 {"a":1}`, `2 {"a":2}`) // 3 has no number yet, and comes again
 }
 
 func TestKnownLinesAreNotStoredTwice(t *testing.T) {
@@ -167,20 +132,6 @@ func TestTakeover(t *testing.T) {
 	r.awaitTexts(`1 {"a":1}`, `2 {"a":2}`, `3 {"a":3}`)
 }
 
-func TestManyTakeovers(t *testing.T) {
-	r := start(t, testLimit)
-	peers := make([]*peer, 20)
-	for i := range peers {
-		peers[i] = r.dial()
-		peers[i].send(`{"docket":{"version":1,"producer":"p","next":1}}` + "\n{\"a\":1}\n")
-	}
-	for _, p := range peers { // nobody waits for ever
-		p.closeWrite()
-		_, _ = io.ReadAll(p.in)
-	}
-	r.awaitTexts(`1 {"a":1}`)
-}
-
 func TestBrokenHello(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ line, want string }{
@@ -208,16 +159,6 @@ func TestBrokenHello(t *testing.T) {
 		p.closeWrite()
 		p.expectClosing("not valid JSON")
 	})
-}
-
-func TestSecondHello(t *testing.T) {
-	t.Parallel()
-	r := start(t, testLimit)
-	p := r.hello("p", 1, 0)
-	p.send("{\"x\":\"docket\"}\n{\"docket\":5}\n" + `{"docket":{"version":1,"producer":"q","next":1}}` + "\n{\"a\":4}\n")
-	p.expectAck(2)
-	p.expectClosing("a connection has only one")
-	r.awaitTexts(`1 {"x":"docket"}`, `2 {"docket":5}`)
 }
 
 func TestSizesAtTheLimit(t *testing.T) {
@@ -312,34 +253,4 @@ func TestProducerThatDies(t *testing.T) {
 	r.awaitTexts(`1 {"a":1}`, `2 {"a":2}`)
 	r.awaitConnections(0)
 	r.hello("p", 3, 2)
-}
-
-// What has a number is what the intake takes for a line: blank is white space of
-// JSON, and no other.
-func TestBlank(t *testing.T) {
-	t.Parallel()
-	for line, want := range map[string]bool{
-		"": true, " \t\r": true, "\r": true, "\v": false, "\f": false, "\u0085": false, "\u00a0": false, "x": false, " {}": false,
-	} {
-		if got := blank([]byte(line)); got != want {
-			t.Errorf("blank(%q): got %t, want %t", line, got, want)
-		}
-	}
-}
-
-func TestSkipBlank(t *testing.T) {
-	t.Parallel()
-	tests := map[string]string{
-		"":                        "",
-		"\n\n":                    "",
-		" \t\r\n\r\n":             "",
-		"{}\n":                    "{}\n",
-		"\n \t{}\n":               " \t{}\n", // what is in front of a record is part of its line
-		"\r\n\n{\"a\":1}\n\n{}\n": "{\"a\":1}\n\n{}\n",
-	}
-	for lines, want := range tests {
-		if got := string(skipBlank([]byte(lines))); got != want {
-			t.Errorf("of %q: got %q, want %q", lines, got, want)
-		}
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -160,38 +159,6 @@ func TestLineReaderSizes(t *testing.T) {
 	}
 }
 
-// A long line that begins in a buffer which the line before it has made large.
-func TestLineReaderLongLineBehindAnother(t *testing.T) {
-	t.Parallel()
-	const limit = 1 << 20
-	for size := firstBuffer; size <= limit; size *= 2 {
-		for name, ready := range map[string]bool{"more to come": true, "nothing yet": false} {
-			first, second := strings.Repeat("a", size/2+100), strings.Repeat("b", size-200)
-			src := strings.NewReader(first + "\n" + second + "\nc\n") // each read takes what there is room for
-			got, err := cutAll(src, func() bool { return ready }, limit)
-			want := []string{first + "\n", second + "\n", "c\n"}
-			if !errors.Is(err, io.EOF) || !slices.Equal(got, want) {
-				t.Errorf("buffer of %d, %s: got %d lines, %v, want the %d that were sent", size, name, len(got), err, len(want))
-			}
-		}
-	}
-}
-
-// Lines of all sizes one after the other, so that each buffer is followed by each.
-func TestLineReaderMixedSizes(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(10) {
-		dice := rand.New(rand.NewPCG(seed, 1))
-		limit := []int{1000, 100_000, 300_000, 1 << 20}[dice.IntN(4)]
-		var input []byte
-		for len(input) < 4<<20 {
-			line := min(1<<dice.IntN(22)+dice.IntN(1000), 3*limit)
-			input = append(append(input, bytes.Repeat([]byte{byte('a' + dice.IntN(26))}, line)...), '\n')
-		}
-		checkCut(t, input, limit, seed, 1<<(10+dice.IntN(15)))
-	}
-}
-
 // pausing returns what it was given, then errPause once it is all read.
 type pausing struct {
 	left  []byte
@@ -259,51 +226,6 @@ func TestLineReaderWaitsWithSmallBuffer(t *testing.T) {
 	}
 }
 
-// The size of a buffer follows what has arrived of a line, not what may come.
-func TestLineReaderGrowsWithTheLine(t *testing.T) {
-	t.Parallel()
-	const limit = 16 << 20
-	var r *lineReader
-	sent := 0
-	src := &pausing{}
-	src.waits = func() {
-		if most := max(firstBuffer, 4*sent); len(r.buf) > most {
-			t.Fatalf("buffer after %d bytes of a line: got %d bytes, want at most %d", sent, len(r.buf), most)
-		}
-	}
-	r = newLineReader(src, func() bool { return len(src.left) > 0 }, limit, new(buffers), new(ledger))
-	for step := 1; sent < limit; step += step/3 + 1 {
-		src.left = make([]byte, min(step, limit-sent))
-		sent += len(src.left)
-		if _, _, err := r.next(); !errors.Is(err, errPause) {
-			t.Fatalf("next: got %v, want %v", err, errPause)
-		}
-	}
-}
-
-// A long line in many short writes is not copied for each of them.
-func TestLineReaderCopiesLittle(t *testing.T) {
-	t.Parallel()
-	const limit = 1 << 20
-	var copied int
-	src := &pausing{waits: func() {}}
-	r := newLineReader(src, yes, limit, new(buffers), new(ledger))
-	var before []byte
-	for range limit / 100 {
-		src.left = make([]byte, 100)
-		if _, _, err := r.next(); !errors.Is(err, errPause) {
-			t.Fatalf("next: got %v, want %v", err, errPause)
-		}
-		if len(before) != len(r.buf) || &before[0] != &r.buf[0] {
-			copied += r.end
-			before = r.buf
-		}
-	}
-	if copied > 3*limit {
-		t.Errorf("bytes copied for a line of %d: got %d, want at most %d", limit, copied, 3*limit)
-	}
-}
-
 // A line without an end is given up at its bound, of which the limit is kept.
 func TestEndlessLineIsNotKept(t *testing.T) {
 	const limit = 1 << 20
@@ -320,24 +242,6 @@ func TestEndlessLineIsNotKept(t *testing.T) {
 	}
 	if line, length := r.rest(); len(line) != limit || length > endlessFactor*limit+skipRoom {
 		t.Errorf("rest: got %d bytes of %d, want %d of little more than %d", len(line), length, limit, endlessFactor*limit)
-	}
-}
-
-// Without memory for a large buffer a connection reads less at a time, and all the same.
-func TestLineReaderWithoutLargeBuffer(t *testing.T) {
-	src := &pausing{left: []byte(strings.Repeat("{\"a\":1}\n", 1<<16)), waits: func() {}}
-	mem := &ledger{poor: true}
-	r := newLineReader(src, yes, 1<<20, new(buffers), mem)
-	lines := 0
-	for {
-		got, _, err := r.next()
-		if err != nil {
-			break
-		}
-		lines += bytes.Count(got, []byte("\n"))
-	}
-	if lines != 1<<16 || len(r.buf) != firstBuffer || mem.held != 0 {
-		t.Errorf("got %d lines with a buffer of %d bytes and %d held, want %d with %d and none", lines, len(r.buf), mem.held, 1<<16, firstBuffer)
 	}
 }
 
@@ -379,33 +283,6 @@ func (l *ledger) Take(n int) error { l.held += n; return nil }
 func (l *ledger) Give(n int)       { l.held -= n }
 func (l *ledger) Await(bool)       {}
 func (l *ledger) Renew()           {}
-
-func BenchmarkReader(b *testing.B) {
-	line := []byte(`{"message":"` + strings.Repeat("x", 1010) + `"}` + "\n")
-	chunk := bytes.Repeat(line, 1000)
-	for _, mode := range []string{"plain", "acknowledged"} {
-		b.Run(mode, func(b *testing.B) {
-			r := newLineReader(&endlessly{chunk: chunk}, yes, 1<<20, new(buffers), new(ledger))
-			b.SetBytes(int64(len(line)))
-			b.ReportAllocs()
-			for n := 0; n < b.N; {
-				lines, _, err := r.next()
-				if err != nil {
-					b.Fatal(err)
-				}
-				if mode == "plain" {
-					n += len(lines) / len(line)
-					continue
-				}
-				size, count, hello := cut(lines)
-				if size != len(lines) || hello {
-					b.Fatalf("cut: got %d, %t, want %d, false", size, hello, len(lines))
-				}
-				n += count
-			}
-		})
-	}
-}
 
 // endlessly repeats a chunk.
 type endlessly struct {

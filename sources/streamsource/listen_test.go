@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/config"
-	"github.com/docket-export/docket/sources"
 )
 
 // child starts a process that listens at path.
@@ -192,21 +191,5 @@ func TestRetireRemovesOnlyItsOwnSocket(t *testing.T) {
 	second.Retire()
 	if _, err := os.Lstat(path); err == nil {
 		t.Error("the socket is still there after its owner has retired")
-	}
-}
-
-func TestLongestPathIsBound(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, strings.Repeat("s", maxPath-len(dir)-1))
-	listen(t, path)
-}
-
-func TestRunReportsWhyItCannotStart(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
-	listen(t, path)
-	s := (&UnixConfig{Path: path, Mode: "0660"}).New(sources.Env{Name: "test"})
-	err := s.Run(context.Background(), nil, func() { t.Error("ready was called") })
-	if err == nil || !strings.Contains(err.Error(), "in use by process") {
-		t.Errorf("Run: got %v, want in use", err)
 	}
 }

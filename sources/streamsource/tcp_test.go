@@ -299,16 +299,6 @@ func TestClientCertificates(t *testing.T) {
 	s.awaitConnections(1)
 }
 
-// What the log says about a producer with a certificate.
-func TestPeerOfCertificate(t *testing.T) {
-	t.Parallel()
-	s := startTLS(t, true)
-	p := s.dial()
-	p.send(`{"docket":{"version":9,"producer":"p","next":1}}` + "\n")
-	p.expectClosing("version 9 is not supported")
-	s.awaitLog(1, fmt.Sprintf(`peer="%s, certificate of \"webhook-0\""`, p.LocalAddr()))
-}
-
 // A certificate that is rotated is in use from the next connection on; those there
 // are stay.
 func TestServerCertificateRotates(t *testing.T) {
@@ -357,35 +347,6 @@ func TestPlainTextToTLS(t *testing.T) {
 	s.awaitConnections(0)
 	s.awaitLog(1, "tls handshake: the producer does not speak TLS")
 	s.awaitTexts()
-}
-
-// Who speaks TLS to a port without it is refused line by line, as any other text.
-func TestTLSToPlain(t *testing.T) {
-	t.Parallel()
-	r := startTCP(t)
-	for range 5 {
-		nc, err := net.Dial("tcp", r.at.String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		hung := make(chan error, 1)
-		go func() { hung <- tls.Client(nc, &tls.Config{ServerName: "localhost"}).HandshakeContext(ctx) }()
-		r.awaitConnections(1)
-		cancel() // nothing comes back
-		<-hung
-		r.awaitConnections(0)
-	}
-	for _, l := range r.Lines() {
-		// Of random bytes one line in 256 begins as an object, for this intake.
-		looksGood := strings.HasPrefix(strings.TrimSpace(l.Text), "{")
-		if l.Refused != sources.InvalidJSON && !looksGood || len(l.Text) > testLimit {
-			t.Errorf("line: got %d bytes, refused as %q, want InvalidJSON", len(l.Text), l.Refused)
-		}
-	}
-	if got := r.log.String(); got != "" {
-		t.Errorf("log: got\n%s\nwant nothing", got)
-	}
 }
 
 // A health check, or somebody who looks for open ports, is no news.
@@ -477,36 +438,6 @@ func TestStopDuringHandshake(t *testing.T) {
 	s.awaitConnections(1)
 	s.stopIsQuick()
 	s.stopAndWait()
-}
-
-func TestKeepAlive(t *testing.T) {
-	t.Parallel()
-	ln, _, err := (&TCPConfig{Address: "127.0.0.1:0"}).listen(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	nc, err := net.Dial("tcp", ln.(*openListener).Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	accepted, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer accepted.Close()
-	raw, err := accepted.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var on int
-	if err := raw.Control(func(fd uintptr) { on, err = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_KEEPALIVE) }); err != nil {
-		t.Fatal(err)
-	}
-	if on == 0 || err != nil {
-		t.Errorf("keep-alive: got %d, %v, want it on", on, err)
-	}
 }
 
 func TestTCPThatCannotStart(t *testing.T) {

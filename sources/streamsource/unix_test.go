@@ -10,8 +10,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-
-	"github.com/docket-export/docket/config"
 )
 
 func TestUnixConfig(t *testing.T) {
@@ -48,51 +46,6 @@ func TestUnixConfig(t *testing.T) {
 	}
 	if c := UnixDefinition.NewConfig().(*UnixConfig); c.Mode != "0660" || c.MaxConnections != 256 || UnixDefinition.ConfigKey() != "unix" {
 		t.Errorf("definition: got key %q, %+v, want unix, 0660, 256", UnixDefinition.ConfigKey(), c)
-	}
-}
-
-// decode reads the section of a source.
-func decode(t *testing.T, text string, into any) {
-	t.Helper()
-	doc, problems := config.Parse([]byte(text))
-	if err := append(problems, doc.Decode(into)...).Err(); err != nil {
-		t.Fatalf("decode %s: %v", text, err)
-	}
-}
-
-// A number of a group needs no quotes, and both survive docket config.
-func TestGroupInTheConfiguration(t *testing.T) {
-	for text, want := range map[string]config.Group{"{group: 1000}": "1000", `{group: "1000"}`: "1000", "{group: policy}": "policy", "{group: 007}": "007", "{}": ""} {
-		var c, again UnixConfig
-		decode(t, text, &c)
-		if c.Group != want {
-			t.Errorf("%s: got group %q, want %q", text, c.Group, want)
-		}
-		written, err := config.Encode(&c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		decode(t, string(written), &again)
-		if again.Group != want {
-			t.Errorf("%s, written and read again: got group %q, want %q", text, again.Group, want)
-		}
-	}
-}
-
-func TestGroupLookup(t *testing.T) {
-	for group, want := range map[config.Group]int{"": config.OwnGroup, "0": 0, "1000": 1000, "root": 0, "2147483647": 2147483647} {
-		if got, err := group.Lookup(); got != want || err != nil {
-			t.Errorf("group %q: got %d, %v, want %d", group, got, err, want)
-		}
-	}
-	for group, want := range map[config.Group]string{
-		"no-such-group": "group no-such-group: ",
-		"-1":            "group -1: ",
-		"4294967295":    "group 4294967295: ",
-	} {
-		if got, err := group.Lookup(); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("group %q: got %d, %v, want an error with %q", group, got, err, want)
-		}
 	}
 }
 

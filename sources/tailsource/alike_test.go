@@ -3,7 +3,6 @@ package tailsource
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,28 +14,6 @@ const (
 	alike      = 1 << 10 // bytes of the beginning by which files are told apart
 	remembered = 16      // files whose contents are remembered after they were read
 )
-
-// TestOtherLogsBesideAreNotRead: a directory has logs of other programs, and copies that
-// people have made.
-func TestOtherLogsBesideAreNotRead(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, formats.JSON)
-	b.start()
-	var want []string
-	others := []string{"manager-audit.log", "manager.webhook.log", "manager.log.bak", "manager.log.swp", "manager.log.1.gz", "manager.logs", "manager.log.d", "manager.log~"}
-	for n := range 3 {
-		more := records(fmt.Sprint(n), 20)
-		b.write(lines(more...))
-		want = append(want, more...)
-		b.wantStored(want)
-		for _, name := range others {
-			appendTo(t, filepath.Join(b.dir, name), lines(records(name, 3)...))
-		}
-		b.rotate(9)
-	}
-	b.write("{}\n")
-	b.wantStored(append(want, "{}"))
-}
 
 // TestTheSameBannerInEveryFile: what a file begins with does not make it a copy.
 func TestTheSameBannerInEveryFile(t *testing.T) {

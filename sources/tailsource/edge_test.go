@@ -143,29 +143,6 @@ func TestAFileRemovedAndMadeAgain(t *testing.T) {
 	}
 }
 
-// TestTruncatedAndGrownAgain: the file is longer than before when it is looked at, and
-// begins with the same line.
-func TestTruncatedAndGrownAgain(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, formats.JSON)
-	b.start()
-	before := append([]string{`{"log":"started"}`}, records("before", 100)...)
-	b.write(lines(before...))
-	b.wantStored(before)
-	b.stop()
-	after := append([]string{`{"log":"started"}`}, records("after", 300)...)
-	if err := os.WriteFile(b.path, []byte(lines(after...)), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	b.start()
-	b.wantStored(concat(before, after))
-	again := append([]string{`{"log":"started"}`}, records("again", 900)...)
-	if err := os.WriteFile(b.path, []byte(lines(again...)), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	b.wantStored(concat(before, after, again))
-}
-
 // TestTruncatedWithTheSameBeginning: what the file begins with does not tell; what was
 // read last does.
 func TestTruncatedWithTheSameBeginning(t *testing.T) {
@@ -181,31 +158,6 @@ func TestTruncatedWithTheSameBeginning(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.wantStored(concat(before, after))
-}
-
-// TestAHoleBeforeTheNextLine: a writer that does not append goes on where it was after
-// its file is truncated, and leaves NUL bytes before.
-func TestAHoleBeforeTheNextLine(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, formats.JSON)
-	b.start()
-	f, err := os.Create(b.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var want []string
-	for n := range 4 {
-		more := records(fmt.Sprint(n), 50)
-		if _, err := f.WriteString(lines(more...)); err != nil {
-			t.Fatal(err)
-		}
-		want = append(want, more...)
-		b.wantStored(want)
-		if err := os.Truncate(b.path, 0); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // TestAHugeHole is skipped, and positions behind it are kept.
@@ -297,30 +249,4 @@ func TestNoFile(t *testing.T) {
 	b.write("{}\n")
 	b.wantStored([]string{"{}"})
 	b.awaitTrouble("")
-}
-
-// TestADirectoryRemovedWhileRead: what was open is read to its end.
-func TestADirectoryRemovedWhileRead(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, formats.JSON)
-	b.path = filepath.Join(b.dir, "logs", "manager.log")
-	b.config.Path = b.path
-	b.in.Fill()
-	b.start()
-	if err := os.Mkdir(filepath.Dir(b.path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	want := records("a", 5000)
-	b.write(lines(want...))
-	b.awaitHeld(1)
-	if err := os.RemoveAll(filepath.Dir(b.path)); err != nil {
-		t.Fatal(err)
-	}
-	b.in.Drain()
-	b.wantStored(want)
-	if err := os.Mkdir(filepath.Dir(b.path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	b.write("{}\n")
-	b.wantStored(append(want, "{}"))
 }

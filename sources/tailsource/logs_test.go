@@ -215,32 +215,6 @@ func TestMoreFilesThanAreFollowed(t *testing.T) {
 	await.Until(t, "no trouble", func() bool { return b.source.Report().Trouble == "" })
 }
 
-// Sources on files that count up in one directory are no predecessors of each other.
-func TestSourcesSideBySide(t *testing.T) {
-	t.Parallel()
-	for _, form := range []string{"%d.log", "app-%d.log", "app.%d.log"} {
-		dir := t.TempDir()
-		var benches []*bench
-		names := func(n int) string { return filepath.Join(dir, fmt.Sprintf(form, n)) }
-		for n := range 8 {
-			b := newBench(t, formats.JSON)
-			b.config.Path, b.path = names(n), names(n)
-			benches = append(benches, b)
-			b.write(lines(records(fmt.Sprint(n), 10)...))
-			b.start()
-		}
-		for round := range 2 {
-			for n, b := range benches {
-				b.wantStored(records(fmt.Sprint(n), 10*(round+1))[:])
-				if round == 0 {
-					b.check(os.Rename(b.path, filepath.Join(t.TempDir(), "gone")))
-					b.write(lines(records(fmt.Sprint(n), 20)[10:]...))
-				}
-			}
-		}
-	}
-}
-
 func (b *bench) check(err error) {
 	b.t.Helper()
 	if err != nil {

@@ -9,20 +9,6 @@ import (
 	"github.com/docket-export/docket/sources/tailsource/formats"
 )
 
-func TestLinesArriveAsTheyAreWritten(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, formats.JSON)
-	want := records("a", 100)
-	b.write(lines(want[:50]...))
-	b.start()
-	b.wantStored(want[:50])
-	for i := 50; i < 100; i++ {
-		b.write(want[i][:10])
-		b.write(want[i][10:] + "\n")
-	}
-	b.wantStored(want)
-}
-
 func TestAFileThatDoesNotExistYet(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, formats.JSON)
@@ -82,34 +68,6 @@ func TestRotationByRename(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestALateWriter: a writer goes on with the old file until it is told to open the new
-// one, which is there already.
-func TestALateWriter(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, formats.JSON)
-	b.grace = grace // it may be that late
-	b.start()
-	old, err := os.OpenFile(b.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer old.Close()
-	want := records("old", 20)
-	if _, err := old.WriteString(lines(want[:10]...)); err != nil {
-		t.Fatal(err)
-	}
-	b.wantStored(want[:10])
-	b.rotate(1)
-	b.write("")
-	if _, err := old.WriteString(lines(want[10:]...)); err != nil {
-		t.Fatal(err)
-	}
-	b.wantStored(want)
-	next := records("new", 5)
-	b.write(lines(next...))
-	b.wantStored(concat(want, next))
 }
 
 // awaitHeld waits until the source knows of n files: what comes and goes unseen is

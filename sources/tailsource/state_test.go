@@ -47,24 +47,6 @@ func TestAStateThatIsGone(t *testing.T) {
 	b.compare(concat(want, more, last)) // what is in the file again: nothing says that it was read
 }
 
-func TestADamagedState(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, formats.JSON)
-	b.start()
-	want := records("a", 10)
-	b.write(lines(want...))
-	b.wantStored(want)
-	b.stop()
-	if err := os.WriteFile(statePath(b.env.StateDir).String(), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	b.start()
-	b.wantStored(concat(want, want)) // again, and none is taken for another
-	if !strings.Contains(b.log.String(), "position in the log file is lost") {
-		t.Error("got no word about the state, want one")
-	}
-}
-
 // TestRotatedBeforeAnythingWasRead: a log that is followed and empty is not a new one
 // after a restart.
 func TestRotatedBeforeAnythingWasRead(t *testing.T) {

@@ -19,40 +19,23 @@ type changes struct {
 	channel string
 }
 
-// channelChanges is the state of a channel, for violations as redaction leaves them now.
+// channelChanges is the state of a channel. One is in memory at a time.
 func (r *Reader) channelChanges(channel string) (*changes, error) {
-	fingerprint := ""
-	if r.Env.Redaction != nil {
+	if r.changes == nil || r.changes.channel != channel {
+		r.closeChanges()
 		var err error
-		if fingerprint, err = r.Env.Redaction.Fingerprint(); err != nil {
+		if r.changes, err = r.openChanges(channel); err != nil {
 			return nil, err
 		}
 	}
-	c := r.changes[channel]
-	if c == nil {
-		var err error
-		if c, err = r.openChanges(channel); err != nil {
-			return nil, err
-		}
-	}
-	if !c.tracker.Redact(r.Env.Redaction, fingerprint) {
-		if err := c.beginAnew(); err != nil {
-			return nil, err
-		}
-	}
-	r.changes[channel] = c
-	return c, nil
+	return r.changes, nil
 }
 
-// beginAnew forgets what stood before the last audit, as redaction leaves something else
-// of the same violations now. That is noted first, as with a state that was lost.
-func (c *changes) beginAnew() error {
-	c.r.Env.Log.Warn("redaction has changed: docket forgets the standing violations and reports every violation as opened again", "channel", c.channel)
-	c.noteLost()
-	if err := c.r.files.Save(); err != nil {
-		return err
+func (r *Reader) closeChanges() {
+	if r.changes != nil {
+		r.changes.tracker.Close()
+		r.changes = nil
 	}
-	return c.tracker.Reset()
 }
 
 // noteLost notes that the state of a channel is lost. It must be durable before a run is
@@ -78,7 +61,10 @@ func (r *Reader) openChanges(channel string) (*changes, error) {
 	if lost {
 		c.noteLost()
 	}
-	return c, r.files.Save()
+	if err := r.files.Save(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // deltaRun is one run of them.
@@ -96,9 +82,6 @@ func (c *changes) begin(id string) *deltaRun {
 // observe returns what is to be sent for a violation, valid until the next call.
 func (d *deltaRun) observe(text []byte) ([]byte, error) {
 	lines, _, err := d.run.Observe(d.lines[:0], text)
-	if errors.Is(err, delta.ErrRedaction) {
-		return nil, &fileError{err}
-	}
 	d.lines = lines
 	if err != nil { // the violation is sent as it came
 		d.trouble = err.Error()
@@ -135,7 +118,7 @@ func (d *deltaRun) commit() error {
 // failed gives up what is held of the state: the run is read again with what is on disk,
 // which may have been damaged since it was opened.
 func (d *deltaRun) failed(err error) error {
-	delete(d.r.changes, d.channel)
+	d.r.closeChanges()
 	return &fileError{fmt.Errorf("changes since the last audit: %w", err)}
 }
 
@@ -154,5 +137,5 @@ func deltaDir(stateDir disk.Path) disk.Path { return stateDir.Join("delta") }
 
 // deltaPath is where the changes of a channel are, whose name is escaped.
 func deltaPath(stateDir disk.Path, channel string) disk.Path {
-	return deltaDir(stateDir).Join(channel, "state.json")
+	return deltaDir(stateDir).Join(channel, "standing.ndjson")
 }

@@ -10,7 +10,7 @@ import (
 func TestByteOrderMark(t *testing.T) {
 	const text = "\ufeff{\"n\":1}\n\ufeff\n{\"n\":2}\n"
 	var got []string
-	err := eachLine(newLineReader(strings.NewReader(text), int64(len(text)), 1<<10), func(l line) error {
+	err := eachLine(strings.NewReader(text), 1<<10, func(l line) error {
 		got = append(got, string(l.text))
 		return nil
 	})

@@ -2,13 +2,11 @@ package runs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
 
 	"github.com/docket-export/docket/decision"
-	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/feed"
 	"github.com/docket-export/docket/sources/gatekeepersource/inventory"
 )
@@ -26,7 +24,7 @@ func (r *Reader) read(ctx context.Context, f inventory.File) error {
 	}
 	defer closeFile()
 	// The size it had when it was claimed: it is the same at every reading.
-	lines := newLineReader(io.NewSectionReader(content, 0, f.Size), f.Size, r.Env.MaxRecordBytes)
+	lines := io.NewSectionReader(content, 0, f.Size)
 	if f.IsRun {
 		return r.readRun(ctx, f, lines)
 	}
@@ -79,54 +77,26 @@ func place(f inventory.File) []string {
 }
 
 // readSegment sends the records of a segment.
-func (r *Reader) readSegment(ctx context.Context, f inventory.File, lines *lineReader) error {
+func (r *Reader) readSegment(ctx context.Context, f inventory.File, lines io.Reader) error {
 	out, err := r.openOutbox(ctx, f, place(f)...)
 	if err != nil {
 		return err
 	}
 	defer out.feed.Close()
-	if err := eachLine(lines, out.addLine); err != nil {
+	if err := eachLine(lines, r.Env.MaxRecordBytes, out.addLine); err != nil {
 		return err
 	}
 	return out.finish(ctx)
 }
 
-// torn reports a last line that was cut off before its end. A record may lack its "\n".
-func (l line) torn() bool {
-	if l.whole || l.length > 0 {
-		return !l.whole
-	}
-	return !isRecord(l.text)
-}
-
-// eachLine calls take with each line that is not blank.
-func eachLine(lines *lineReader, take func(line) error) error {
-	for {
-		l, err := lines.next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return &fileError{err}
-		}
-		l.text = sources.WithoutMark(l.text)
-		if l.length == 0 && isBlank(l.text) {
-			continue
-		}
-		if err := take(l); err != nil {
-			return err
-		}
-	}
-}
-
 // readRun sends the records of a run, and its run record.
-func (r *Reader) readRun(ctx context.Context, f inventory.File, lines *lineReader) error {
+func (r *Reader) readRun(ctx context.Context, f inventory.File, lines io.Reader) error {
 	rd, err := r.beginRun(ctx, f)
 	if err != nil {
 		return err
 	}
 	defer rd.out.feed.Close()
-	if err := eachLine(lines, rd.line); err != nil {
+	if err := eachLine(lines, r.Env.MaxRecordBytes, rd.line); err != nil {
 		return err
 	}
 	if err := rd.end(); err != nil {

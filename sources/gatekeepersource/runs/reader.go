@@ -57,20 +57,21 @@ type Reader struct {
 	in      sources.Intake
 	renamed map[string]bool   // files under whose names the queue has other lines, by id
 	reasons map[string]string // why the last run of a channel was not complete, for the log
-	changes map[string]*changes
+	changes *changes          // of the channel that was read last; nil: none
 }
 
 // NewReader returns a Reader of files that sends to an intake.
 func NewReader(o Options, files Files, in sources.Intake) *Reader {
 	return &Reader{
 		Options: o, files: files, in: in,
-		renamed: make(map[string]bool), reasons: make(map[string]string), changes: make(map[string]*changes),
+		renamed: make(map[string]bool), reasons: make(map[string]string),
 	}
 }
 
 // Run reads files until the scanner has ended and there are none left, or ctx is done.
 // An error is that of the intake.
 func (r *Reader) Run(ctx context.Context, scanned <-chan struct{}) error {
+	defer r.closeChanges()
 	for {
 		last := false
 		select {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/sources"
-	"github.com/docket-export/docket/sources/delta"
 )
 
 // What Gatekeeper writes at the start and the end of an audit.
@@ -94,7 +93,7 @@ func (t *tally) countLine(text []byte, e entry) {
 		t.count(e)
 		return
 	}
-	clean, err := delta.Clean(text, t.redaction)
+	clean, err := t.redaction.Append(nil, text)
 	if err != nil {
 		t.uncounted++
 		return

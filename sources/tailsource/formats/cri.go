@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/docket-export/docket/decision/rawjson"
+	"github.com/docket-export/docket/sources/linecut"
 )
 
 // frame is one line of a container's log as container runtimes write it, by the CRI
@@ -149,8 +150,8 @@ func (j *joined) add(text []byte, length int64, limit int) {
 		j.Length += max(int64(len(text)), length)
 	case total > int64(limit):
 		j.Length = total
-		j.Text = append(j.Text, text[:min(len(text), max(0, prefixBytes-len(j.Text)))]...)
-		j.Text = bytes.Clone(j.Text[:min(len(j.Text), prefixBytes)])
+		j.Text = append(j.Text, text[:min(len(text), max(0, linecut.MaxPrefix-len(j.Text)))]...)
+		j.Text = bytes.Clone(j.Text[:min(len(j.Text), linecut.MaxPrefix)])
 	default:
 		j.Text = append(j.Text, text...)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/sources"
+	"github.com/docket-export/docket/sources/linecut"
 )
 
 // Decoder chooses the records among the bytes of a log, in its format. What it chooses
@@ -16,12 +17,18 @@ type Decoder struct {
 	// Batch is what was chosen since it was last cleared.
 	Batch Batch
 
-	lines      splitter
+	lines      linecut.Cutter
 	carry      Carry
 	passed     [reasons]uint64
 	seen       bool // a whole line of the file
 	recognised bool
 }
+
+// framing is what a runtime puts before a line, at most.
+const framing = 128
+
+// keptBuffer bounds what is kept for the next line that comes in pieces.
+const keptBuffer = 64 << 10
 
 // Options say how a log is decoded.
 type Options struct {
@@ -82,7 +89,7 @@ func (d *Decoder) Forget() (lost int) {
 // Begin begins another file. recognised says that an earlier reading has recognised something
 // in it.
 func (d *Decoder) Begin(recognised bool) {
-	d.lines = splitter{limit: max(d.Limit, maxDocker) + framing}
+	d.lines = linecut.Cutter{Limit: max(d.Limit, maxDocker) + framing, SkipHoles: true}
 	d.seen, d.recognised = false, recognised
 	d.Batch.Clear()
 }
@@ -122,12 +129,17 @@ const (
 var reasonNames = [reasons]string{"NoObject", "OtherKind", "Unframed"}
 
 // Decode takes the next bytes of a file.
-func (d *Decoder) Decode(data []byte) { d.lines.split(data, d.line) }
+func (d *Decoder) Decode(data []byte) {
+	_ = d.lines.Cut(data, func(text []byte, length int64) error {
+		d.line(text, length)
+		return nil
+	})
+}
 
 // End takes what the file ends with behind its last newline for a line. moved says that
 // what comes next is not the same log: of a line in pieces no more comes.
 func (d *Decoder) End(moved bool) {
-	if rest, length := d.lines.rest(); len(rest) > 0 {
+	if rest, length := d.lines.Rest(); len(rest) > 0 {
 		d.line(rest, length)
 	}
 	for s := range streams {
@@ -138,7 +150,7 @@ func (d *Decoder) End(moved bool) {
 }
 
 // IsBetween reports whether the last byte has ended a line.
-func (d *Decoder) IsBetween() bool { return d.lines.empty() }
+func (d *Decoder) IsBetween() bool { return d.lines.IsBetween() }
 
 // line takes a line; length is 0, or that of a line of which text is the beginning.
 // What a file ends with behind its last newline is a line as well.
@@ -194,7 +206,7 @@ func (d *Decoder) choose(text []byte, length int64) {
 	case !isObject(text):
 		d.passed[noObject]++
 	case length > 0 || len(text) > d.Limit:
-		d.Batch.addTooLarge(text[:min(len(text), prefixBytes)], max(length, int64(len(text))))
+		d.Batch.addTooLarge(text[:min(len(text), linecut.MaxPrefix)], max(length, int64(len(text))))
 	case d.Format == JSON || d.Format == CRI:
 		d.recognised = d.recognised || readable(text)
 		d.Batch.add(text)

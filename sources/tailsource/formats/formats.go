@@ -3,7 +3,6 @@
 //
 //	formats.go   the formats there are
 //	decoder.go   records chosen among the bytes of a log
-//	split.go     bytes cut into lines
 //	cri.go       the framing of container runtimes, by the CRI and by Docker
 //	batch.go     the records that were chosen
 package formats
