@@ -87,11 +87,19 @@ func (g *game) play() {
 		}
 		return !g.whole[last]
 	})
-	w.eventually("end", func() bool {
-		v, err := os.ReadFile(w.statePath())
-		isSeen := strings.Contains(string(v), `.log"`) || strings.Contains(string(v), `.txt"`)
-		return err == nil && (!isSeen || !g.whole[last])
-	})
+	for range 2 { // what was seen and gone just before the end is told by the next process
+		w.eventually("end", func() bool {
+			v, err := os.ReadFile(w.statePath())
+			live := 1 // the last run, if it was not ended
+			if g.whole[last] {
+				live = 0
+			}
+			return err == nil && !strings.Contains(string(v), `.log"`) && strings.Count(string(v), `.txt"`) <= live
+		})
+		w.stop()
+		w.newIntake()
+		w.start()
+	}
 	w.stop()
 	g.look()
 	g.check()

@@ -3,7 +3,6 @@ package streamsource
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,11 +14,6 @@ import (
 func (r *running) awaitConnections(want int) {
 	r.t.Helper()
 	await.Until(r.t, fmt.Sprintf("%d connections", want), func() bool { return r.source.Connections() == want })
-}
-
-func awaitGone(t *testing.T, path string) {
-	t.Helper()
-	await.Until(t, "no file "+path, func() bool { _, err := os.Lstat(path); return err != nil })
 }
 
 // In plain mode what was written before the stop is read, also from those that
