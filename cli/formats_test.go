@@ -37,7 +37,7 @@ var fileFormats = []fileFormat{
 	{"sources/<name>/delta/<channel>/state.json", "queue/sources/gk-delta/delta/*/state.json", 1, 1, setMember, false},
 	{"sources/<name>/tail.json", "queue/sources/tail-json/tail.json", 2, 1, setMember, false},
 	{"sources/<name>/known", "queue/sources/opa/known", 1, 1, setKnown, false},
-	{"deadletters/<sink>/letters.log", "queue/deadletters/siem/letters.log", 1, 1, setLetters, false},
+	{"deadletters/<sink>/letters.log", "queue/deadletters/siem/letters.log", 2, 2, setLetters, false},
 	{"decisions-active.position", "export/decisions-active.position", 3, 2, setPosition, true},
 	{"manifest.jsonl", "export/manifest.jsonl", 1, 1, setMember, true},
 }
@@ -59,7 +59,7 @@ func setKnown(content []byte, version int) []byte {
 
 func setLetters(content []byte, version int) []byte {
 	_, rest, _ := bytes.Cut(content, []byte("\n"))
-	head := fmt.Sprintf("log 0 %d", version)
+	head := fmt.Sprintf(`{"version":%d}`, version)
 	return append(fmt.Appendf(nil, "%08x %s\n", crc32.Checksum([]byte(head), castagnoli), head), rest...)
 }
 

@@ -51,7 +51,7 @@ func letterExporter(t *testing.T, seqs ...uint64) *Exporter {
 	for _, seq := range seqs {
 		failed := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 		list = append(list, deadletter.Letter{
-			Seq: seq, Source: "webhook", Received: failed.Add(-time.Hour), Reason: "answered 422", Status: "422", Answer: "no such field",
+			Seq: seq, Incarnation: e.queue.ID(), Source: "webhook", Received: failed.Add(-time.Hour), Reason: "answered 422", Status: "422", Answer: "no such field",
 			Attempts: 2, FirstFailed: failed, LastFailed: failed.Add(time.Minute), Record: fmt.Appendf(nil, ` {"n": %d, "x":"<\u00e9>"}`+"\t", seq),
 		})
 	}

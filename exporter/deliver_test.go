@@ -29,7 +29,6 @@ type fakeCursor struct {
 	done     []uint64
 	outcome  queue.Outcome // of everything that was settled
 	redriven uint64        // delivered again
-	setAside func(next uint64) (kept, redriving uint64)
 }
 
 func (c *fakeCursor) Next(ctx context.Context, _ queue.Limits) ([]queue.Record, error) {
@@ -55,19 +54,6 @@ func (c *fakeCursor) Settle(seq uint64, o queue.Outcome) error {
 	c.outcome.DeadLettered += o.DeadLettered
 	c.outcome.Dropped += o.Dropped
 	return nil
-}
-
-func (c *fakeCursor) CountSetAside(count func(next uint64) (kept, redriving uint64)) (dropped uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.setAside = count
-	return 0
-}
-
-// kept is how many dead letters there are before the place.
-func (c *fakeCursor) kept() uint64 {
-	kept, _ := c.setAside(c.Account().Next)
-	return kept
 }
 
 func (c *fakeCursor) Redelivered(_ context.Context, n uint64, remove func() error) error {
@@ -446,4 +432,28 @@ func TestOpeningPanics(t *testing.T) {
 	if _, err := d.opened(t.Context()); err != nil {
 		t.Errorf("opened again = %v, want nil", err)
 	}
+}
+
+// A queue that cannot be read: one log entry, one state.
+func TestQueueErrorIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		c := &fakeCursor{failures: repeat(errors.New("cursor test: read: input/output error"), 50)}
+		d := newTestDelivery(t, SinkConfig{Config: &pickySink{}}, c, slog.New(slog.NewTextHandler(&log, nil)))
+		start(t, d)
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		fails, works := strings.Count(log.String(), "delivery fails"), strings.Count(log.String(), "delivery works again")
+		if fails != 1 || works != 1 {
+			t.Errorf("50 failed reads in a row are logged as %d failures and %d recoveries, want 1 and 1", fails, works)
+		}
+	})
+}
+
+// trickle hands out its batches slowly.
+type trickle struct{ fakeCursor }
+
+func (c *trickle) Next(ctx context.Context, l queue.Limits) ([]queue.Record, error) {
+	time.Sleep(100 * time.Millisecond)
+	return c.fakeCursor.Next(ctx, l)
 }

@@ -380,7 +380,7 @@ func TestLetterIsGoneBeforeItsRecordIsSent(t *testing.T) {
 			t.Fatal(err)
 		}
 		log := filepath.Join(d.letters.dir, "letters.log")
-		if err := d.letters.store.Close(); err != nil { // nothing can be changed any more
+		if err := d.letters.store.Load().Close(); err != nil { // nothing can be changed any more
 			t.Fatal(err)
 		}
 		start(t, d)
@@ -389,18 +389,17 @@ func TestLetterIsGoneBeforeItsRecordIsSent(t *testing.T) {
 		if s := d.snapshot(); s.State != Error || s.Reason != "DeadLetters" || len(topic.Taken()) != 0 {
 			t.Errorf("got the status %+v and %v in the topic, want an error of the dead letters and nothing sent", s, topic.Taken())
 		}
-		d.letters.mu.Lock()
-		d.letters.store = nil // it is opened anew
-		d.letters.mu.Unlock()
-		if err := d.letters.ready(); err != nil {
+		again, err := deadletter.Open(d.letters.dir, d.letters.options)
+		if err != nil {
 			t.Fatal(err)
 		}
+		d.letters.store.Store(again)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if got := topic.Taken(); len(got) != 3 || d.snapshot().State != Active {
 			t.Errorf("the topic has %v, and the status is %+v; want all three records", got, d.snapshot())
 		}
-		if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), " remove ") {
+		if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), "remove") {
 			t.Errorf("the log of the letters has no removal: %q, %v", text, err)
 		}
 	})

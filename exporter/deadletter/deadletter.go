@@ -36,13 +36,8 @@ var (
 
 // Options configure a Store.
 type Options struct {
-	// Queue is the UUID of the queue, the first half of the ids of letters that an earlier docket has
-	// written: they have no incarnation.
-	Queue string
 	// MaxBytes bounds the letters. 0: no bound.
 	MaxBytes int64
-	// ReadOnly changes no file, not even to set damage aside.
-	ReadOnly bool
 	// Log receives reports of damage; nil: no log.
 	Log *slog.Logger
 }
@@ -101,7 +96,7 @@ func (s *Store) Find(text string) (seq uint64, ok bool, err error) {
 	if err != nil || seq == 0 || at == 0 || strconv.FormatUint(seq, 10) != text[at+1:] {
 		return 0, false, &IDError{text}
 	}
-	letter, ok, err := s.about(seq)
+	letter, ok, err := s.Get(seq)
 	if errors.Is(err, ErrDamaged) {
 		return seq, ok, nil
 	}

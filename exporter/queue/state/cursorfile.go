@@ -164,7 +164,7 @@ func encodeSlot(id uuid.UUID, generation uint64, accounts map[string]Account) []
 		b = append(b, byte(len(name)))
 		b = append(b, name...)
 		a := accounts[name]
-		for _, v := range a.fields() {
+		for _, v := range a.fields(new(uint64)) {
 			b = le.AppendUint64(b, *v)
 		}
 		b = le.AppendUint64(b, uint64(a.Replayed))
@@ -199,9 +199,11 @@ func decodeSlot(b []byte) (id uuid.UUID, generation uint64, accounts map[string]
 		n := 1 + int(rest[0])
 		name := string(rest[1:n])
 		var a Account
-		for i, v := range a.fields() {
+		var redriving uint64
+		for i, v := range a.fields(&redriving) {
 			*v = le.Uint64(rest[n+8*i:])
 		}
+		a.DeadLettered += redriving
 		if version != cursorsBefore {
 			a.Replayed = int64(le.Uint64(rest[n+entry-8:]))
 		}

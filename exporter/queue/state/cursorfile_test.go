@@ -52,7 +52,7 @@ func TestSlotOfVersion3(t *testing.T) {
 	for _, name := range []string{"bus", "siem"} {
 		b = append(append(b, byte(len(name))), name...)
 		a := want[name]
-		for _, v := range a.fields() {
+		for _, v := range a.fields(new(uint64)) {
 			b = le.AppendUint64(b, *v)
 		}
 	}
