@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +20,7 @@ import (
 	"github.com/docket-export/docket/client"
 	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/exporter/deadletter"
 )
 
 // bystanders are what docket reads beside the producers while its power is cut: the
@@ -168,27 +169,23 @@ func (b *bystanders) check() {
 			}
 		}
 	}
-	config := filepath.Join(b.c.dir, "docket.yaml")
-	out, err := exec.Command(*program, "deadletter", "ls", "-f", config, "--sink", "siem", "-o", "json").Output()
+	store, err := deadletter.Open(filepath.Join(b.c.dir, "disk", "queue", "deadletters", "siem"), deadletter.Options{}) // docket has stopped
 	if err != nil {
-		t.Fatalf("docket deadletter ls: %v", err)
+		t.Fatal(err)
 	}
-	var letters []struct{ ID string }
-	if err := json.Unmarshal(out, &letters); err != nil {
-		t.Fatalf("docket deadletter ls: %v:\n%s", err, out)
+	defer store.Close()
+	letters, err := store.Page(0, math.MaxInt)
+	if err != nil {
+		t.Fatal(err)
 	}
 	kept := map[string]int{}
 	for _, l := range letters {
-		out, err := exec.Command(*program, "deadletter", "show", "-f", config, "--sink", "siem", l.ID, "-o", "json").Output()
+		l, _, err := store.Get(l.Seq)
 		if err != nil {
-			t.Fatalf("docket deadletter show %s: %v", l.ID, err)
-		}
-		var shown struct{ Record json.RawMessage }
-		if err := json.Unmarshal(out, &shown); err != nil {
-			t.Fatalf("docket deadletter show %s: %v:\n%s", l.ID, err, out)
+			t.Fatal(err)
 		}
 		var record bytes.Buffer
-		if err := json.Compact(&record, shown.Record); err != nil {
+		if err := json.Compact(&record, l.Record); err != nil {
 			t.Fatal(err)
 		}
 		kept[record.String()]++

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -342,27 +341,6 @@ func TestQueueThatCannotBeReadIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestFailureIsLoggedOnceAndWhenItChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var out strings.Builder
-		s := &scriptedSink{errors: slices.Concat(repeat(errNet, 5), repeat(errors.New("503"), 5))}
-		d := deliveryTo(t, s, &fakeCursor{batches: [][]queue.Record{oneRecord(1)}}, slog.New(slog.NewTextHandler(&out, nil)))
-		go func() {
-			time.Sleep(time.Hour) // of the bubble's time
-			cancel()
-		}()
-		d.run(ctx)
-		if got := strings.Count(out.String(), "delivery fails"); got != 2 {
-			t.Errorf("failure logged %d times, want 2:\n%s", got, out.String())
-		}
-		if !strings.Contains(out.String(), "delivery works again") || !strings.Contains(out.String(), "attempts=11") {
-			t.Errorf("recovery not logged with its attempts:\n%s", out.String())
-		}
-	})
-}
-
 func TestStampKeepsTheOtherBytes(t *testing.T) {
 	received := time.Date(2026, 1, 5, 10, 4, 7, 120000000, time.UTC)
 	const stamp = `"_docket":{"id":"q-7","seq":7,"source":"webhook","received":"2026-01-05T10:04:07.12Z"}`
@@ -394,21 +372,6 @@ func TestStampKeepsTheOtherBytes(t *testing.T) {
 	}
 }
 
-func TestManyStampsOutgrowTheBuffer(t *testing.T) {
-	k := packer{stamps: true}
-	var records []queue.Record
-	for seq := range uint64(1000) {
-		records = append(records, queue.Record{Seq: seq + 1, Incarnation: "q", Data: fmt.Appendf(nil, `{"n":%d}`, seq+1)})
-	}
-	var b batch
-	k.pack(&b, records)
-	for i, it := range b.Items {
-		if want := fmt.Sprintf(`{"n":%d,"_docket":{"id":"q-%d"`, i+1, i+1); !strings.HasPrefix(string(it.Record), want) {
-			t.Fatalf("item %d: got %s", i, it.Record)
-		}
-	}
-}
-
 // panickyConfig panics when its sink is first opened.
 type panickyConfig struct {
 	*funcSink
@@ -432,22 +395,6 @@ func TestOpeningPanics(t *testing.T) {
 	if _, err := d.opened(t.Context()); err != nil {
 		t.Errorf("opened again = %v, want nil", err)
 	}
-}
-
-// A queue that cannot be read: one log entry, one state.
-func TestQueueErrorIsLoggedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		c := &fakeCursor{failures: repeat(errors.New("cursor test: read: input/output error"), 50)}
-		d := newTestDelivery(t, SinkConfig{Config: &pickySink{}}, c, slog.New(slog.NewTextHandler(&log, nil)))
-		start(t, d)
-		time.Sleep(24 * time.Hour)
-		synctest.Wait()
-		fails, works := strings.Count(log.String(), "delivery fails"), strings.Count(log.String(), "delivery works again")
-		if fails != 1 || works != 1 {
-			t.Errorf("50 failed reads in a row are logged as %d failures and %d recoveries, want 1 and 1", fails, works)
-		}
-	})
 }
 
 // trickle hands out its batches slowly.

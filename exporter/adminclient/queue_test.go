@@ -80,19 +80,6 @@ func TestReadQueue(t *testing.T) {
 	}
 }
 
-func TestQueueFacts(t *testing.T) {
-	q, err := fakeQueue(t, 0).Queue(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a, ok := q.Sink("siem"); a.Next != 7 || !ok || q.FirstSeq() != 2 || q.ID() != "q" {
-		t.Errorf("got %+v", q)
-	}
-	if _, ok := q.Sink("bus"); ok {
-		t.Error("got a sink that there is not")
-	}
-}
-
 // Who reads may stop.
 func TestReadQueueEnds(t *testing.T) {
 	q, err := fakeQueue(t, 1000).Queue(t.Context())

@@ -10,7 +10,7 @@ func newDice() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
 // FuzzParseLine reads anything as a line: what is a letter is written again as the same.
 func FuzzParseLine(f *testing.F) {
-	for _, l := range []line{{Version: version}, {Redrive: []uint64{3, 4}}, {Seq: 3, Reason: `","record":`, record: []byte(`{"record":1}`)}, {Seq: 4}} {
+	for _, l := range []line{{Version: version}, {Redrive: []uint64{3, 4}}, {Letter: Letter{Seq: 3, Reason: `","record":`, Record: []byte(`{"record":1}`)}}, {Letter: Letter{Seq: 4}}} {
 		text, err := l.append(nil)
 		if err != nil {
 			f.Fatal(err)
@@ -28,7 +28,7 @@ func FuzzParseLine(f *testing.F) {
 			t.Fatal(err)
 		}
 		again, err := parseLine(bytes.TrimSuffix(text, []byte("\n")))
-		if err != nil || again.Seq != l.Seq || !bytes.Equal(again.record, l.record) || again.Reason != l.Reason {
+		if err != nil || again.Seq != l.Seq || !bytes.Equal(again.Record, l.Record) || again.Reason != l.Reason {
 			t.Errorf("%q written again: got %q, %v", b, text, err)
 		}
 	})
@@ -44,7 +44,7 @@ func FuzzDamage(f *testing.F) {
 		written := map[string]bool{}
 		for seq := uint64(1); seq <= 6; seq++ {
 			before := len(log)
-			l := line{Seq: 1 + seq%4, record: bytes.Repeat([]byte{byte('a' + seq)}, int(seq)*7)}
+			l := line{Letter: Letter{Seq: 1 + seq%4, Record: bytes.Repeat([]byte{byte('a' + seq)}, int(seq)*7)}}
 			var err error
 			if log, err = l.append(log); err != nil {
 				t.Fatal(err)
@@ -70,7 +70,7 @@ func FuzzDamage(f *testing.F) {
 		}
 		for _, e := range s.index.entries {
 			l, err := s.read(e)
-			text := lineOf(&l)
+			text := line{Letter: l}
 			if again, _ := text.append(nil); err != nil || !written[string(again)] {
 				t.Errorf("got letter %q, %v, which was never written", again, err)
 			}

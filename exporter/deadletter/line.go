@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"strconv"
-	"time"
 )
 
 const (
@@ -21,39 +20,12 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// line is what the JSON of a line says, but for the record of a letter.
+// line is what the JSON of a line says.
 type line struct {
 	Version int      `json:"version,omitempty"`
 	Redrive []uint64 `json:"redrive,omitempty"`
 	Remove  []uint64 `json:"remove,omitempty"`
-
-	Seq         uint64    `json:"seq,omitempty"`
-	Incarnation string    `json:"incarnation,omitempty"`
-	Source      string    `json:"source,omitempty"`
-	Producer    string    `json:"producer,omitempty"`
-	Received    time.Time `json:"received,omitzero"`
-	Reason      string    `json:"reason,omitempty"`
-	Status      string    `json:"status,omitempty"`
-	Answer      string    `json:"answer,omitempty"`
-	Attempts    int       `json:"attempts,omitempty"`
-	FirstFailed time.Time `json:"firstFailed,omitzero"`
-	LastFailed  time.Time `json:"lastFailed,omitzero"`
-
-	record []byte
-}
-
-func lineOf(l *Letter) line {
-	return line{
-		Seq: l.Seq, Incarnation: l.Incarnation, Source: l.Source, Producer: l.Producer, Received: l.Received, Reason: l.Reason, Status: l.Status,
-		Answer: l.Answer, Attempts: l.Attempts, FirstFailed: l.FirstFailed, LastFailed: l.LastFailed, record: l.Record,
-	}
-}
-
-func (l *line) letter() Letter {
-	return Letter{
-		Seq: l.Seq, Incarnation: l.Incarnation, Source: l.Source, Producer: l.Producer, Received: l.Received, Reason: l.Reason, Status: l.Status,
-		Answer: l.Answer, Attempts: l.Attempts, FirstFailed: l.FirstFailed, LastFailed: l.LastFailed, Record: l.record,
-	}
+	Letter
 }
 
 // recordMember stands before the record. Within a string of JSON a quote has a backslash before it,
@@ -67,10 +39,10 @@ func (l *line) append(b []byte) ([]byte, error) {
 		return nil, err
 	}
 	if l.Seq > 0 {
-		if bytes.IndexByte(l.record, '\n') >= 0 {
+		if bytes.IndexByte(l.Record, '\n') >= 0 {
 			return nil, errors.New("it has a newline, which no record may have")
 		}
-		object = append(append(append(object[:len(object)-1], recordMember...), l.record...), '}')
+		object = append(append(append(object[:len(object)-1], recordMember...), l.Record...), '}')
 	}
 	if len(object) > maxLine-sumLength-1 {
 		return nil, fmt.Errorf("its letter would have %d bytes, at most %d are kept", len(object), maxLine-sumLength-1)
@@ -101,6 +73,6 @@ func parseLine(b []byte) (l line, err error) {
 	if err := json.Unmarshal(head, &l); err != nil || isLetter != (l.Seq > 0) {
 		return l, errLine
 	}
-	l.record = record
+	l.Record = record
 	return l, nil
 }

@@ -254,7 +254,7 @@ func (s *Store) add(letters []Letter, replace bool) error {
 			}
 		}
 		more = more || !replaces
-		at, text := len(lines), lineOf(&l)
+		at, text := len(lines), line{Letter: l}
 		var err error
 		if lines, err = text.append(lines); err != nil {
 			return s.failed("add", fmt.Errorf("record %d: %w", l.Seq, err))
@@ -456,7 +456,7 @@ func (s *Store) copyTo(f disk.File) (moved index, size int64, err error) {
 			return moved, 0, err
 		}
 		at := size
-		if err := put(lineOf(&letter)); err != nil {
+		if err := put(line{Letter: letter}); err != nil {
 			return moved, 0, err
 		}
 		moved.put(entry{seq: e.seq, at: at, size: int32(size - at)})
@@ -634,7 +634,6 @@ func (s *Store) read(e entry) (Letter, error) {
 	if err != nil || l.Seq != e.seq {
 		return Letter{}, fmt.Errorf("record %d: %w", e.seq, ErrDamaged)
 	}
-	letter := l.letter()
-	letter.Redriving = e.redriving
-	return letter, nil
+	l.Redriving = e.redriving
+	return l.Letter, nil
 }

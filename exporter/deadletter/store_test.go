@@ -229,32 +229,6 @@ func TestNextRedriving(t *testing.T) {
 	}
 }
 
-func TestPage(t *testing.T) {
-	s := mustOpen(t, filepath.Join(t.TempDir(), "siem"), Options{})
-	mustAdd(t, s, testLetter(2, "{}"), testLetter(4, "{}"), testLetter(6, "{}"))
-	for name, tt := range map[string]struct {
-		after uint64
-		n     int
-		want  []uint64
-	}{
-		"first":  {0, 2, []uint64{2, 4}},
-		"next":   {4, 2, []uint64{6}},
-		"within": {3, 1, []uint64{4}},
-		"behind": {6, 2, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			list, err := s.Page(tt.after, tt.n)
-			var got []uint64
-			for _, l := range list {
-				got = append(got, l.Seq)
-			}
-			if !slices.Equal(got, tt.want) || err != nil {
-				t.Errorf("got %v, %v, want %v", got, err, tt.want)
-			}
-		})
-	}
-}
-
 // What cannot be kept as a line is refused, and nothing changes.
 func TestAddRefuses(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "siem"), Options{})
@@ -272,23 +246,6 @@ func TestAddRefuses(t *testing.T) {
 				t.Errorf("got %+v, want nothing", got)
 			}
 		})
-	}
-}
-
-func TestClosed(t *testing.T) {
-	s := mustOpen(t, filepath.Join(t.TempDir(), "siem"), Options{})
-	mustAdd(t, s, testLetter(1, "{}"))
-	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	_, listErr := s.Page(0, 1)
-	_, _, getErr := s.Get(1)
-	for what, err := range map[string]error{"add": s.Add([]Letter{testLetter(7, "{}")}), "list": listErr, "get": getErr} {
-		if !errors.Is(err, os.ErrClosed) {
-			t.Errorf("%s: got error %v, want os.ErrClosed", what, err)
-		}
 	}
 }
 

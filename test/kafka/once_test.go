@@ -33,10 +33,8 @@ func TestEffectivelyOnce(t *testing.T) {
 		t.Errorf("%d records were sent and %d acknowledged by the end", sent, acknowledged)
 	}
 	status := d.Await("everything to be delivered", deliverTimeout, delivered(sent))
-	d.Stop()
 	const replayed = 1000
 	d.Run("replay", "-f", d.ConfigFile(), "--sink", "bus", "--from", strconv.Itoa(sent-replayed+1))
-	d.Start(config)
 	d.Await("the replay to be delivered", deliverTimeout, delivered(sent))
 	d.Stop()
 
