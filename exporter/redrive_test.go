@@ -24,6 +24,7 @@ import (
 
 	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/sinks"
@@ -362,6 +363,10 @@ func TestStopBeforeTheAccountOfARedriveIsDurable(t *testing.T) {
 	if got := r.letters.stats().Redriving; got != redriveRecords-2 {
 		t.Errorf("%d letters are left before the account is durable, want %d", got, redriveRecords-2)
 	}
+	// Requests about the letters do not wait for the account.
+	if list, err := r.letters.list(); err != nil || len(list) != redriveRecords-2 {
+		t.Errorf("got %d letters, %v, want %d", len(list), err, redriveRecords-2)
+	}
 	go func() {
 		<-r.stopping
 		close(r.leave)
@@ -444,6 +449,42 @@ func TestFailedRedrivesArePaced(t *testing.T) {
 		synctest.Wait()
 		if got := d.snapshot(); got.State != Active || attempts.Load() != before+1 {
 			t.Errorf("after a purge: %+v and %d attempts", got, attempts.Load())
+		}
+	})
+}
+
+// hookedConfig does something when its sink is opened, which is before the delivery waits for records.
+type hookedConfig struct {
+	*funcSink
+	opened func()
+}
+
+func (c *hookedConfig) Open(context.Context, sinks.Env) (sinks.Sink, error) {
+	c.opened()
+	return c.funcSink, nil
+}
+
+// A redrive that is requested just before the delivery waits for records is not forgotten.
+func TestRedriveJustBeforeTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sent atomic.Int64
+		cfg := &hookedConfig{funcSink: &funcSink{send: func(_ context.Context, b sinks.Batch) error {
+			sent.Add(int64(len(b.Items)))
+			return nil
+		}}}
+		d := newTestDelivery(t, SinkConfig{Config: cfg}, &fakeCursor{account: queue.Account{Next: 10}}, slog.New(slog.DiscardHandler))
+		cfg.opened = func() {
+			if n, err := d.letters.redrive(nil); n != 1 || err != nil {
+				t.Errorf("redrive = %d, %v; want 1", n, err)
+			}
+		}
+		if err := d.letters.add([]deadletter.Letter{{Seq: 1, Record: []byte("{}")}}); err != nil {
+			t.Fatal(err)
+		}
+		start(t, d)
+		synctest.Wait()
+		if got := sent.Load(); got != 1 {
+			t.Errorf("%d letters were sent, want 1", got)
 		}
 	})
 }
