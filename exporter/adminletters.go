@@ -100,7 +100,7 @@ func (e *Exporter) noSuchSink(name string) string {
 	text := fmt.Sprintf("no sink %q is running: the running sinks are %s", name, strings.Join(names, ", "))
 	if nameForm.MatchString(name) {
 		if _, err := rooted.At(e.config().Queue.Directory).Join(DeadLettersDirectory, name).Lstat(); err == nil {
-			text += "; this sink has dead letters but does not run: stop docket to handle them"
+			text += "; this sink has dead letters: add it to the configuration again to handle them"
 		}
 	}
 	return text

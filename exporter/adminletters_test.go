@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/sinks"
 )
@@ -51,7 +50,7 @@ func letterExporter(t *testing.T, seqs ...uint64) *Exporter {
 	for _, seq := range seqs {
 		failed := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 		list = append(list, deadletter.Letter{
-			Seq: seq, Source: "webhook", Received: failed.Add(-time.Hour), Reason: "answered 422", Status: "422", Answer: "no such field",
+			Seq: seq, Incarnation: e.queue.ID(), Source: "webhook", Received: failed.Add(-time.Hour), Reason: "answered 422", Status: "422", Answer: "no such field",
 			Attempts: 2, FirstFailed: failed, LastFailed: failed.Add(time.Minute), Record: fmt.Appendf(nil, ` {"n": %d, "x":"<\u00e9>"}`+"\t", seq),
 		})
 	}
@@ -166,25 +165,6 @@ func TestLettersInPages(t *testing.T) {
 	}
 }
 
-// Over an address nobody gets at records, and all of the rest is public.
-func TestLettersOverAnAddress(t *testing.T) {
-	e := letterExporter(t, 3)
-	server := httptest.NewServer(e.adminHandler(false))
-	defer server.Close()
-	for _, what := range []string{"POST /deadletters/siem/purge", "GET /deadletters", "GET /deadletters/siem", "GET /deadletters/siem/3", "GET /deadletters/none"} {
-		method, path, _ := strings.Cut(what, " ")
-		if status, answer := request(t, server.Client(), method, server.URL+path, "", `{"all":true}`); status != 403 {
-			t.Errorf("%s: got %d %q, want 403", what, status, answer)
-		}
-	}
-	if left := e.letters("siem").stats().Letters; left != 1 {
-		t.Errorf("got %d letters left, want 1", left)
-	}
-	if status, _ := request(t, server.Client(), "GET", server.URL+"/status", "", ""); status != 200 {
-		t.Errorf("GET /status: got status %d, want 200", status)
-	}
-}
-
 func TestAdminSocket(t *testing.T) {
 	e := letterExporter(t)
 	path := filepath.Join(e.config().Queue.Directory, AdminSocket)
@@ -242,26 +222,6 @@ func TestNoAdminSocket(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// What is in the way of the socket goes, and docket need not start again.
-func TestAdminSocketIsTriedAgain(t *testing.T) {
-	e := letterExporter(t)
-	path := filepath.Join(e.config().Queue.Directory, AdminSocket)
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c := over(t, e)
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	await.Until(t, "the socket", func() bool {
-		info, err := os.Lstat(path)
-		return err == nil && info.Mode().Type() == os.ModeSocket
-	})
-	if status, _ := request(t, c, "GET", "http://docket/deadletters", "", ""); status != 200 {
-		t.Errorf("got status %d, want 200", status)
 	}
 }
 

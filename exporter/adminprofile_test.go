@@ -2,15 +2,11 @@ package exporter
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/docket-export/docket/client/clienttest/await"
-	"github.com/docket-export/docket/internal/fairconn"
 )
 
 // profileExporter is one that answers profiles.
@@ -60,16 +56,6 @@ func TestProfilesLeaveOutTheCommandLine(t *testing.T) {
 	}
 }
 
-func TestProfilesAnswerToTheirAddressOnly(t *testing.T) {
-	h := ownHost(profileExporter(t).adminHandler(true))
-	r := httptest.NewRequest(http.MethodGet, profilePath+"heap", http.NoBody)
-	r.Host = "evil.example"
-	w := httptest.NewRecorder()
-	if h.ServeHTTP(w, r); w.Code != http.StatusMisdirectedRequest {
-		t.Errorf("got status %d, want 421", w.Code)
-	}
-}
-
 func TestProfileOfUnboundedLengthIsRefused(t *testing.T) {
 	h := ownHost(profileExporter(t).adminHandler(true))
 	gone, cancel := context.WithCancel(t.Context())
@@ -95,55 +81,4 @@ type deadlineWriter struct {
 func (w *deadlineWriter) SetWriteDeadline(t time.Time) error {
 	w.deadline = t
 	return nil
-}
-
-// A profile takes longer than an answer may. The client goes at once here, so that
-// nobody waits for it.
-func TestProfileLongerThanAnAnswer(t *testing.T) {
-	e := profileExporter(t)
-	for _, kind := range []string{"profile", "trace", "heap"} {
-		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), http.ServerContextKey, fairconn.NewEndpoint(nil)))
-		cancel()
-		r := httptest.NewRequestWithContext(ctx, http.MethodGet, profilePath+kind+"?seconds=300", http.NoBody)
-		w := &deadlineWriter{ResponseRecorder: httptest.NewRecorder()}
-		least := time.Now().Add(300*time.Second + fairconn.WriteTimeout)
-		if e.adminHandler(true).ServeHTTP(w, r); w.deadline.Before(least) {
-			t.Errorf("%s of 300 seconds: got the deadline %v, want at least %v", kind, w.deadline, least)
-		}
-	}
-}
-
-// A profile under way must not hold up the end: nobody waits for it.
-func TestStopEndsAProfile(t *testing.T) {
-	t.Parallel()
-	e := profileExporter(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := e.adminHandler(true)
-	began, ended := make(chan struct{}), make(chan struct{})
-	stop := e.serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		close(began)
-		defer close(ended)
-		h.ServeHTTP(w, r)
-	}))
-	ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+l.Addr().String()+profilePath+"profile?seconds=300", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		if resp, err := (&http.Transport{}).RoundTrip(req); err == nil {
-			_ = resp.Body.Close() // how it ends is the server's to say
-		}
-	}()
-	<-began
-	stop()
-	select {
-	case <-ended:
-	case <-ctx.Done():
-		t.Error("the profile goes on after a minute, want it ended with the endpoint")
-	}
 }

@@ -48,11 +48,18 @@ func (e *Exporter) retry(w http.ResponseWriter, r *http.Request) error {
 	if a.Waited {
 		e.log.Info("retry on request", "sink", d.cfg.Name)
 		began := time.Now()
-		d.retryNow.Broadcast()
+		d.tryNow()
 		d.awaitAttempt(r.Context(), began)
 	}
 	a.Sink = d.snapshot()
 	return e.answer(w, a)
+}
+
+// tryNow ends the pauses before the next attempt at a batch and at letters.
+func (d *delivery) tryNow() {
+	d.retryLetters.Store(true)
+	d.retryNow.Broadcast()
+	d.letters.wake()
 }
 
 // awaitAttempt returns when a failing delivery has failed again since began, or does not fail

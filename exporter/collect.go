@@ -83,7 +83,6 @@ var (
 const (
 	droppedQueueFull = "QueueFull" // queue.whenFull is DropOldest
 	droppedRejected  = "Rejected"  // the sink's onReject is Drop
-	droppedPurged    = "Purged"    // from the dead letters
 )
 
 // Describe implements prometheus.Collector.
@@ -125,7 +124,6 @@ func (c statusCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, d := range c.e.parts().deliveries {
 		to.count(descDropped, stats.Cursors[d.cfg.Name].ForRoom, d.cfg.Name, droppedQueueFull)
 		to.count(descDropped, d.metrics.droppedRejected.Load(), d.cfg.Name, droppedRejected)
-		to.count(descDropped, d.metrics.droppedPurged.Load(), d.cfg.Name, droppedPurged)
 		letters := d.letters.stats()
 		to.count(descLetters, uint64(letters.Letters), d.cfg.Name)
 		to.count(descLetterBytes, uint64(letters.Bytes), d.cfg.Name)

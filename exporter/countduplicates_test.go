@@ -6,7 +6,6 @@ import (
 
 	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue"
-	"github.com/docket-export/docket/sources"
 )
 
 // balance checks the books of an intake: what was received, and that it is the sum of
@@ -89,37 +88,4 @@ func TestCountDuplicatesWhenFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	in.balance(t, "full", 5, 1, 0, 4)
-}
-
-// A session that has ended lets the next one in once what it has counted is durable.
-func TestCountDuplicatesHoldsTheSession(t *testing.T) {
-	in := newIntake(t, queue.Options{Directory: t.TempDir()})
-	for range 100 {
-		s, _, _ := in.session(t, "p", 1)
-		if err := s.CountDuplicates(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
-		s.Close()
-	}
-	s, _, _ := in.session(t, "p", 1)
-	s.Close()
-	in.balance(t, "after 100 sessions", 100, 0, 0, 100)
-	if n := in.inFlight.Load(); n != 0 {
-		t.Errorf("%d chunks are still under way", n)
-	}
-}
-
-func TestCountDuplicatesAfterTheEnd(t *testing.T) {
-	in := newIntake(t, queue.Options{Directory: t.TempDir()})
-	s, _, err := in.Open(t.Context(), sources.Opening{Source: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	in.close(t)
-	if err := s.CountDuplicates(t.Context(), 1); err == nil {
-		t.Error("CountDuplicates on a closed queue: got nil, and nobody has counted them")
-	}
-	if err := s.Settle(t.Context()); err != nil {
-		t.Errorf("Settle: %v: nothing is under way", err)
-	}
 }

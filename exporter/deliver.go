@@ -30,27 +30,31 @@ type cursor interface {
 	// Settle marks every record up to and including seq as done; o says how many
 	// of them were not delivered. It may be called during Next.
 	Settle(seq uint64, o queue.Outcome) error
+	// Account is the sink's place and the fate of the records before.
+	Account() queue.Account
 	// OldestPending is when the first record that is not done was received.
 	OldestPending() (time.Time, bool)
 	// Save returns once the account as it is now is durable.
 	Save(ctx context.Context) error
 	// SetReplayed sets Account.Replayed.
 	SetReplayed(replayed int64)
-	account
+	// Redelivered counts n records that were set aside as delivered, and calls remove
+	// once that is durable. After an error nothing is counted.
+	Redelivered(ctx context.Context, n uint64, remove func() error) error
 	Close()
 }
 
 // delivery brings the records of the queue to one sink. All retry lives here.
 //
-//	round -> next -> pack -> send -> settle
+//	round: next -> pack -> send -> settle
 //
-// Beside it, redriver brings what an operator redrives from the dead letters. Both send
-// in the sink's slot, one batch at a time.
+// Before each round it makes one attempt at a batch of the dead letters that an operator redrives.
 type delivery struct {
 	cfg       SinkConfig
 	cursor    cursor
 	letters   *letters
-	packer    packer        // owned by run
+	packer    packer // owned by run
+	redriving redriving
 	queue     sinks.Queue   // for a sink that tells its position
 	stored    func() uint64 // seq of the last record in the queue
 	readAhead func(ctx context.Context, from uint64, visit func(queue.Record) (more bool)) error
@@ -72,9 +76,11 @@ type delivery struct {
 	finish    func()        // has run end once the batches under way are decided, or have failed
 	through   atomic.Uint64 // seq of the last record to deliver; 0: there is none, it goes on
 
-	slot    slot
 	batch   batch                       // under way; owned by run
 	refused atomic.Pointer[refusedRest] // nil unless the batch waits, and all behind it were refused
+
+	letterPause  backoff.BackOff // owned by run
+	retryLetters atomic.Bool     // an operator has the letters tried now
 
 	opening sync.Mutex
 	sink    sinks.Sink // nil until it has been opened; guarded by opening
@@ -85,40 +91,6 @@ type delivery struct {
 	suspicion suspicion
 	has       atomic.Uint64 // see packer.has; set before resumed
 	told      atomic.Uint64 // see packer.told; set before resumed
-}
-
-// slot is held while a batch is sent.
-type slot struct {
-	held       chan struct{}
-	lent, back chan struct{} // the slot goes to the redriver, and comes back
-}
-
-func newSlot() slot {
-	return slot{held: make(chan struct{}, 1), lent: make(chan struct{}), back: make(chan struct{})}
-}
-
-// acquire waits for the slot. Its error is that ctx is done.
-func (s slot) acquire(ctx context.Context) error {
-	select {
-	case s.held <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (s slot) release() { <-s.held }
-
-// acquireAny is acquire, or takes the slot where it is lent.
-func (s slot) acquireAny(ctx context.Context) (release func(), err error) {
-	select {
-	case s.held <- struct{}{}:
-		return s.release, nil
-	case <-s.lent:
-		return func() { s.back <- struct{}{} }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 }
 
 func (d *delivery) newBackoff() backoff.BackOff { return newBackoff(d.cfg.Retry) }
@@ -140,7 +112,7 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 	log = log.With("sink", cfg.Name)
 	d := &delivery{
 		cfg: cfg, cursor: c, queue: sinks.Queue{ID: q.id, Lineage: q.lineage}, stored: q.stored, readAhead: q.readAhead, transacts: cfg.transacts(), announce: q.announce, metrics: m, log: log,
-		letters: newLetters(q, cfg, c, m, log),
+		letters: newLetters(q, cfg, log),
 		health:  newDeliveryHealth(log),
 		fenced:  m.transactions.fenced.Load() > 0,
 	}
@@ -148,7 +120,7 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 	d.finish = sync.OnceFunc(func() { close(d.finishing) })
 	d.reading, d.closed, d.beside = d.health.failure(), d.health.failure(), d.health.failure()
 	d.packer = d.packerOf(q, selects, c.Account())
-	d.slot, d.suspicion.ahead = newSlot(), map[uint64]bool{}
+	d.redriving.failing, d.letterPause, d.suspicion.ahead = d.health.failure(), d.newBackoff(), map[uint64]bool{}
 	return d, nil
 }
 
@@ -180,13 +152,8 @@ func (d *delivery) run(ctx context.Context) {
 		case <-making.Done():
 		}
 	}()
-	if !d.until(making, d.letters.ready) {
-		return
-	}
-	var beside sync.WaitGroup
-	defer beside.Wait()
 	defer d.finish()
-	beside.Go(func() { (&redriver{delivery: d}).run(ctx) })
+	defer d.redriving.failing.forget()
 	for d.until(making, func() error { return d.round(making, ctx) }) {
 	}
 }
@@ -248,70 +215,53 @@ func (d *delivery) until(ctx context.Context, do func() error) bool {
 	return false
 }
 
-// round makes one batch until ctx is done, sends it until sending is, and settles it.
+// round makes one batch until ctx is done, sends it until sending is, and settles it. A delivery
+// that is finishing begins no other.
 func (d *delivery) round(ctx, sending context.Context) error {
+	d.redrive(sending)
 	records, err := d.next(ctx)
-	if through := d.through.Load(); through > 0 && len(records) > 0 {
-		if n := slices.IndexFunc(records, func(r queue.Record) bool { return r.Seq > through }); n >= 0 {
-			records = records[:n]
-		}
-		if len(records) == 0 {
-			<-ctx.Done() // the sink gets no more
-		}
-	}
 	if err != nil || len(records) == 0 {
 		return err
+	}
+	b, err := d.pack(ctx, records)
+	if err != nil || d.isFinishing() {
+		return err
+	}
+	rejected, err := d.send(sending, b.Batch, tries{})
+	if err != nil {
+		return nil //nolint:nilerr // sending is done, or the batch has failed and is not tried again
+	}
+	d.settle(b, rejected)
+	return nil
+}
+
+// pack makes the batch of records, and removes the letters of those that are decided anew. A sink in
+// transactions waits until they are gone: one that was there still after a crash would count as newer
+// than the transaction with its record, and be redriven. Its error is that ctx is done.
+func (d *delivery) pack(ctx context.Context, records []queue.Record) (*batch, error) {
+	ready := func() error {
+		_, err := d.letters.open()
+		return err
+	}
+	if d.transacts && !d.until(ctx, ready) {
+		return nil, context.Cause(ctx)
 	}
 	d.packer.has, d.packer.told = d.has.Load(), d.told.Load()
 	b := &d.batch
 	d.packer.pack(b, records)
-	if err := d.forgetPending(ctx, b); err != nil {
-		return err
-	}
-	d.sendBatch(sending, b)
-	return nil
-}
-
-// forgetPending removes the letters of b that are decided anew. A sink in transactions waits
-// until they are gone: one that was there still after a crash would count as newer than the
-// transaction with its record, and be redriven. Its error is that ctx is done.
-func (d *delivery) forgetPending(ctx context.Context, b *batch) error {
 	forget := func() error { return d.letters.forgetPending(max(b.first, d.packer.has), b.last) }
 	if !d.transacts {
 		_ = forget() // which has told
-		return nil
+	} else if !d.until(ctx, forget) {
+		return nil, context.Cause(ctx)
 	}
-	if !d.until(ctx, forget) {
-		return context.Cause(ctx)
-	}
-	return nil
-}
-
-// sendBatch sends b in the slot, unless it is empty, and settles it once it is decided. A
-// delivery that is finishing begins no other.
-func (d *delivery) sendBatch(ctx context.Context, b *batch) {
-	if d.isFinishing() {
-		return
-	}
-	if !b.isEmpty() {
-		if d.slot.acquire(ctx) != nil {
-			return
-		}
-		rejected, err := d.send(ctx, fromQueue{d}, b.Batch, tries{})
-		d.slot.release()
-		if err != nil {
-			return // ctx is done, or it has failed and is not tried again
-		}
-		b.rejected = rejected
-	}
-	d.settle(b)
-	d.refused.Store(nil)
+	return b, nil
 }
 
 // errNothing ends the wait for records.
 var errNothing = errors.New("there is no record")
 
-// next waits for records. While the sink is not open it tries in between to open it: a
+// next waits for records, or until it is time for letters. While the sink is not open it tries in between to open it: a
 // misconfigured sink shows before the first record, and so does its repair. What becomes of a
 // record of a sink in transactions is not known before, nor which gaps a sink has that proves what it has.
 func (d *delivery) next(ctx context.Context) ([]queue.Record, error) {
@@ -341,23 +291,47 @@ func (d *delivery) next(ctx context.Context) ([]queue.Record, error) {
 			held = records
 			d.wait(ctx, delay-time.Since(began))
 		default:
-			return records, err
+			return d.upTo(ctx, records), err
 		}
 	}
 	if held != nil {
-		return held, nil
+		return d.upTo(ctx, held), nil
+	}
+	soon, wake := d.letters.waiting(ctx, d.redriving.changes)
+	defer wake(nil)
+	var wait time.Duration // at most; 0: as long as it takes
+	if !d.redriving.at.IsZero() {
+		wait = max(1, time.Until(d.redriving.at))
 	}
 	if d.reading.isOpen() {
-		// That the queue can be read again is to show, also without a record.
-		soon, cancel := context.WithTimeoutCause(ctx, time.Duration(d.cfg.Retry.InitialBackoff), errNothing)
-		defer cancel()
-		ctx = soon
+		wait = time.Duration(d.cfg.Retry.InitialBackoff) // that the queue can be read again is to show, also without a record
 	}
-	records, err := d.cursor.Next(ctx, limits)
+	if d.redriving.more {
+		wake(errNothing)
+	} else if wait > 0 {
+		bounded, cancel := context.WithTimeoutCause(soon, wait, errNothing)
+		defer cancel()
+		soon = bounded
+	}
+	records, err := d.cursor.Next(soon, limits)
 	if errors.Is(err, errNothing) {
 		err = nil
 	}
-	return records, err
+	return d.upTo(ctx, records), err
+}
+
+// upTo returns the records that the sink is to get. A retired one gets no more at some point, and
+// waits for its end then.
+func (d *delivery) upTo(ctx context.Context, records []queue.Record) []queue.Record {
+	if through := d.through.Load(); through > 0 && len(records) > 0 {
+		if n := slices.IndexFunc(records, func(r queue.Record) bool { return r.Seq > through }); n >= 0 {
+			records = records[:n]
+		}
+		if len(records) == 0 {
+			<-ctx.Done()
+		}
+	}
+	return records
 }
 
 // nextWithin waits for records as long as wait does; errNothing is its error then.
@@ -384,22 +358,20 @@ func wait(ctx context.Context, pause time.Duration) {
 }
 
 // settle lets the queue go on: all records of b are done.
-func (d *delivery) settle(b *batch) {
+func (d *delivery) settle(b *batch, rejected uint64) {
 	o := queue.Outcome{Filtered: b.filtered, DeadLettered: b.setAside}
 	if d.cfg.OnReject == DropRejected {
-		o.Dropped = b.rejected
-		d.metrics.droppedRejected.Add(b.rejected)
+		o.Dropped = rejected
+		d.metrics.droppedRejected.Add(rejected)
 	} else {
-		o.DeadLettered += b.rejected
+		o.DeadLettered += rejected
 	}
 	if err := d.cursor.Settle(b.last, o); err != nil {
 		d.log.Error("delivered records cannot be marked as done: this is a bug, and docket will redeliver them", "error", err)
 		return
 	}
 	maps.DeleteFunc(d.suspicion.ahead, func(seq uint64, _ bool) bool { return seq <= b.last })
-	if o.DeadLettered > 0 {
-		d.letters.wakeRedrive()
-	}
+	d.refused.Store(nil)
 }
 
 // opened returns the sink, opening it, and having it go on where its destination is, when

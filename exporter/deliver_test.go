@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -29,7 +28,6 @@ type fakeCursor struct {
 	done     []uint64
 	outcome  queue.Outcome // of everything that was settled
 	redriven uint64        // delivered again
-	setAside func(next uint64) (kept, redriving uint64)
 }
 
 func (c *fakeCursor) Next(ctx context.Context, _ queue.Limits) ([]queue.Record, error) {
@@ -55,19 +53,6 @@ func (c *fakeCursor) Settle(seq uint64, o queue.Outcome) error {
 	c.outcome.DeadLettered += o.DeadLettered
 	c.outcome.Dropped += o.Dropped
 	return nil
-}
-
-func (c *fakeCursor) CountSetAside(count func(next uint64) (kept, redriving uint64)) (dropped uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.setAside = count
-	return 0
-}
-
-// kept is how many dead letters there are before the place.
-func (c *fakeCursor) kept() uint64 {
-	kept, _ := c.setAside(c.Account().Next)
-	return kept
 }
 
 func (c *fakeCursor) Redelivered(_ context.Context, n uint64, remove func() error) error {
@@ -356,27 +341,6 @@ func TestQueueThatCannotBeReadIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestFailureIsLoggedOnceAndWhenItChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var out strings.Builder
-		s := &scriptedSink{errors: slices.Concat(repeat(errNet, 5), repeat(errors.New("503"), 5))}
-		d := deliveryTo(t, s, &fakeCursor{batches: [][]queue.Record{oneRecord(1)}}, slog.New(slog.NewTextHandler(&out, nil)))
-		go func() {
-			time.Sleep(time.Hour) // of the bubble's time
-			cancel()
-		}()
-		d.run(ctx)
-		if got := strings.Count(out.String(), "delivery fails"); got != 2 {
-			t.Errorf("failure logged %d times, want 2:\n%s", got, out.String())
-		}
-		if !strings.Contains(out.String(), "delivery works again") || !strings.Contains(out.String(), "attempts=11") {
-			t.Errorf("recovery not logged with its attempts:\n%s", out.String())
-		}
-	})
-}
-
 func TestStampKeepsTheOtherBytes(t *testing.T) {
 	received := time.Date(2026, 1, 5, 10, 4, 7, 120000000, time.UTC)
 	const stamp = `"_docket":{"id":"q-7","seq":7,"source":"webhook","received":"2026-01-05T10:04:07.12Z"}`
@@ -408,21 +372,6 @@ func TestStampKeepsTheOtherBytes(t *testing.T) {
 	}
 }
 
-func TestManyStampsOutgrowTheBuffer(t *testing.T) {
-	k := packer{stamps: true}
-	var records []queue.Record
-	for seq := range uint64(1000) {
-		records = append(records, queue.Record{Seq: seq + 1, Incarnation: "q", Data: fmt.Appendf(nil, `{"n":%d}`, seq+1)})
-	}
-	var b batch
-	k.pack(&b, records)
-	for i, it := range b.Items {
-		if want := fmt.Sprintf(`{"n":%d,"_docket":{"id":"q-%d"`, i+1, i+1); !strings.HasPrefix(string(it.Record), want) {
-			t.Fatalf("item %d: got %s", i, it.Record)
-		}
-	}
-}
-
 // panickyConfig panics when its sink is first opened.
 type panickyConfig struct {
 	*funcSink
@@ -446,4 +395,12 @@ func TestOpeningPanics(t *testing.T) {
 	if _, err := d.opened(t.Context()); err != nil {
 		t.Errorf("opened again = %v, want nil", err)
 	}
+}
+
+// trickle hands out its batches slowly.
+type trickle struct{ fakeCursor }
+
+func (c *trickle) Next(ctx context.Context, l queue.Limits) ([]queue.Record, error) {
+	time.Sleep(100 * time.Millisecond)
+	return c.fakeCursor.Next(ctx, l)
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -98,36 +97,6 @@ func TestStopIsBounded(t *testing.T) {
 	})
 }
 
-// The default takes lines for longer than Gatekeeper may send them after its SIGTERM,
-// and a stop ends within the grace period of a pod whatever hangs.
-func TestDefaultStopOutlivesGatekeeper(t *testing.T) {
-	const served, draining, grace = 10 * time.Second, 5 * time.Second, 30 * time.Second
-	if got := time.Duration(defaultShutdown().DrainTimeout) + 2*closeTimeout; got >= grace {
-		t.Errorf("a stop may take %s, want less than %s", got, grace)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		source := busySource{stopped: make(chan time.Time, 1)}
-		e, err := New(&Config{
-			Queue:    QueueConfig{Directory: socketless(t), MaxBytes: 16 << 20, WhenFull: Block},
-			Limits:   defaultLimits(),
-			Shutdown: defaultShutdown(),
-			Sources:  []SourceConfig{{Name: "gatekeeper", Config: source}},
-		}, Options{Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		stop()
-		began := time.Now()
-		if err := e.Run(ctx); err != nil {
-			t.Error(err)
-		}
-		if got := (<-source.stopped).Sub(began); got <= served+draining {
-			t.Errorf("lines were taken for %s, want more than %s", got, served+draining)
-		}
-	})
-}
-
 // busySource always has a producer. It is its own configuration.
 type busySource struct {
 	sources.Config
@@ -212,30 +181,4 @@ func TestStuckSourceDoesNotKeepTheQueueFromClosing(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-func TestQueueOptions(t *testing.T) {
-	for name, tt := range map[string]struct {
-		section QueueConfig
-		want    queue.Options
-	}{
-		"defaults": {
-			defaultQueue(),
-			queue.Options{MaxBytes: 2 << 30, WhenFull: queue.Block, MinFreeBytes: -1},
-		},
-		"block, leave nothing free": {
-			QueueConfig{Directory: "/q", MaxBytes: 100, WhenFull: Block, MinFreeBytes: 0},
-			queue.Options{Directory: "/q", MaxBytes: 100, WhenFull: queue.Block, MinFreeBytes: 0},
-		},
-		"drop, retain": {
-			QueueConfig{WhenFull: DropOldest, MinFreeBytes: 7, Retain: &RetainConfig{MaxAge: config.Duration(time.Hour), MaxBytes: 9}},
-			queue.Options{WhenFull: queue.DropOldest, MinFreeBytes: 7, Retain: queue.Retain{MaxAge: time.Hour, MaxBytes: 9}},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := tt.section.options(); !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("got  %+v\nwant %+v", got, tt.want)
-			}
-		})
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/docket-export/docket/client/clienttest/await"
@@ -43,48 +42,6 @@ func TestBadFailures(t *testing.T) {
 				t.Errorf("settled with %+v, and there are %d letters", c.outcome, len(list))
 			}
 		})
-	}
-}
-
-// One attempt, one failure counted.
-func TestBlockCountsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := 0
-		f := &funcSink{send: func(context.Context, sinks.Batch) error {
-			if n++; n == 1 {
-				return reject(0)
-			}
-			return nil
-		}}
-		c := &fakeCursor{batches: [][]queue.Record{records(1, 1)}}
-		m := newMetrics("x")
-		d := newTestDelivery(t, SinkConfig{Config: f, OnReject: BlockAt}, c, slog.New(slog.DiscardHandler))
-		d.metrics = m.delivery("test")
-		start(t, d)
-		time.Sleep(time.Hour) // of the bubble's time
-		mf, _ := m.registry.Gather()
-		for _, fam := range mf {
-			if fam.GetName() == "docket_send_failures_total" {
-				if got := fam.Metric[0].Counter.GetValue(); got != 1 {
-					t.Errorf("one failed attempt is counted %v times", got)
-				}
-			}
-		}
-	})
-}
-
-// Labels made by a destination are bounded.
-func TestLabelsAreBounded(t *testing.T) {
-	all := newMetrics("x")
-	m := all.delivery("s")
-	for i := range 10000 {
-		m.rejected(fmt.Sprintf("E%d", i))
-	}
-	mf, _ := all.registry.Gather()
-	for _, f := range mf {
-		if f.GetName() == "docket_records_dead_lettered_total" && len(f.Metric) > 100 {
-			t.Errorf("%d label values from one destination", len(f.Metric))
-		}
 	}
 }
 

@@ -256,21 +256,6 @@ func TestResendIsRecognisedAcrossARestart(t *testing.T) {
 	}
 }
 
-func TestGapOfAKnownProducerIsCounted(t *testing.T) {
-	in := newIntake(t, queue.Options{Directory: t.TempDir()})
-	s, _, _ := in.session(t, "new", 100)
-	submit(t, s, "{}\n")
-	s.Close()
-	if in.gaps != 0 {
-		t.Errorf("gap of an unknown producer: got %d, want none", in.gaps)
-	}
-	s, acked, _ := in.session(t, "new", 105)
-	submit(t, s, "{}\n")
-	if acked != 100 || in.gaps != 4 {
-		t.Errorf("got acked %d and a gap of %d, want 100 and 4", acked, in.gaps)
-	}
-}
-
 func TestNewSessionTakesOverAfterTheOldOneIsSettled(t *testing.T) {
 	in := newIntake(t, queue.Options{Directory: t.TempDir()})
 	evicted := make(chan struct{})

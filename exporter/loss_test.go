@@ -9,11 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/docket-export/docket/exporter/queue"
-	"github.com/docket-export/docket/sources"
 )
 
 // lossLine is a loss record as a client sends it.
@@ -174,31 +172,6 @@ func TestOddLossRecordIsStoredAndLoggedOnce(t *testing.T) {
 			t.Errorf("got log %q, want one line with %q", got, want)
 		}
 	}
-}
-
-// Many producers report at once: every report counts, none twice.
-func TestLossesOfManyProducers(t *testing.T) {
-	in := newIntake(t, queue.Options{Directory: t.TempDir()})
-	var producers sync.WaitGroup
-	for p := range 8 {
-		s, _, err := in.Open(t.Context(), sources.Opening{Source: "test", Producer: fmt.Sprint("p", p), Next: 1, Evict: func() {}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		producers.Go(func() {
-			for range 50 {
-				lines := strings.Repeat(lossLine(`{"deny":2,"made up":1}`)+"\n", 3)
-				if err := s.Submit(t.Context(), []byte(lines)); err != nil {
-					t.Error(err)
-				}
-			}
-			if err := s.Settle(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	producers.Wait()
-	expectLost(t, in, "by 8 producers", map[string]uint64{"deny": 2400, "other": 1200})
 }
 
 // parseLoss must agree with encoding/json, read member by member, about what a

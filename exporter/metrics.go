@@ -151,7 +151,7 @@ type deliveryMetrics struct {
 	labels map[string]bool // of deadLettered; guarded by mu
 
 	// Records given up since the start. The ledger counts those given up for room.
-	droppedRejected, droppedPurged atomic.Uint64
+	droppedRejected atomic.Uint64
 }
 
 func (m *deliveryMetrics) sent(took time.Duration) { m.seconds.Observe(took.Seconds()) }

@@ -161,22 +161,6 @@ func values(t *testing.T, e *Exporter) map[string]float64 {
 	return found
 }
 
-// The series of a sink end with it.
-func TestForgottenSinkHasNoSeries(t *testing.T) {
-	e := newObserved(t)
-	e.metrics.sendSeconds.WithLabelValues("other").Observe(1)
-	e.metrics.forget("bus")
-	for name := range values(t, e) {
-		counted := strings.HasPrefix(name, "docket_send_") || strings.HasPrefix(name, "docket_filter_errors") || strings.HasPrefix(name, "docket_records_dead_lettered_total")
-		if counted && strings.Contains(name, " bus") {
-			t.Errorf("got %s, want it gone with the sink", name)
-		}
-	}
-	if _, ok := values(t, e)["docket_send_duration_seconds other"]; !ok {
-		t.Error("got no docket_send_duration_seconds of another sink, want it kept")
-	}
-}
-
 // What peers say makes no series without bound.
 func TestPeersMakeNoSeries(t *testing.T) {
 	e := newObserved(t)

@@ -79,17 +79,20 @@ func (e *Exporter) left() error {
 	left := &LeftError{Pending: map[string]uint64{}, Refused: map[string]string{}, Parked: map[string]uint64{}, DeadLetters: map[string]uint64{}, Corrupt: map[string]uint64{}}
 	stats, now := e.queue.Stats(), e.parts()
 	for name, account := range stats.Cursors {
-		if account.DeadLettered > 0 {
-			left.DeadLetters[name] = account.DeadLettered
-		}
 		if account.Corrupt > 0 {
 			left.Corrupt[name] = account.Corrupt
 		}
-		if d := now.delivery(name); d == nil {
+		d := now.delivery(name)
+		if d == nil {
 			if n := account.Pending(stats.LastSeq); n > 0 {
 				left.Parked[name] = n
 			}
-		} else if n := d.pending(stats.LastSeq); n > 0 {
+			continue
+		}
+		if n := d.letters.stats().Letters; n > 0 {
+			left.DeadLetters[name] = uint64(n)
+		}
+		if n := d.pending(stats.LastSeq); n > 0 {
 			left.Pending[name] = n
 			if how := d.refusesRest(stats.LastSeq); how != nil {
 				left.Refused[name] = how.Error()

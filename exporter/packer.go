@@ -44,13 +44,11 @@ type batch struct {
 	filtered    uint64
 	setAside    uint64 // before packer.has
 	lines       []byte // of the records, where they are stamped
-
-	rejected uint64 // items that the destination will never take
 }
 
 func (b *batch) reset(incarnation string) {
 	b.Queue, b.Items, b.Gaps = incarnation, b.Items[:0], b.Gaps[:0]
-	b.filtered, b.setAside, b.rejected = 0, 0, 0
+	b.filtered, b.setAside = 0, 0
 	if b.lines = b.lines[:0]; cap(b.lines) > maxSpareLines {
 		b.lines = nil
 	}

@@ -354,20 +354,6 @@ func TestRecordsWaitForTheDestination(t *testing.T) {
 	}
 }
 
-// The filter has changed since records were delivered or set aside: a letter stays where it is.
-func TestFollowWithAnotherFilter(t *testing.T) {
-	x := newExactly(t, fault{number: 3, after: true, kill: true})
-	x.start(1, 12)
-	<-x.died
-	x.filter = "record.n > 4"
-	x.restart(fromTheTime)
-	x.until("twelve records", func() bool { return x.account().Next == 13 })
-	want := queue.Account{Next: 13, Delivered: 7, Filtered: 3, DeadLettered: 2} // 5 to 8 and 10 to 12; 1, 2 and 4; 3 and 9
-	if got := x.account(); got.Delivered != want.Delivered || got.Filtered != want.Filtered || got.DeadLettered != want.DeadLettered {
-		t.Errorf("got the account %+v, want %+v", got, want)
-	}
-}
-
 // A letter of a record that is decided anew cannot be removed: the record waits, for behind a
 // crash the letter would count, and be redriven, although the destination has the record.
 func TestLetterIsGoneBeforeItsRecordIsSent(t *testing.T) {
@@ -380,7 +366,7 @@ func TestLetterIsGoneBeforeItsRecordIsSent(t *testing.T) {
 			t.Fatal(err)
 		}
 		log := filepath.Join(d.letters.dir, "letters.log")
-		if err := d.letters.store.Close(); err != nil { // nothing can be changed any more
+		if err := d.letters.store.Load().Close(); err != nil { // nothing can be changed any more
 			t.Fatal(err)
 		}
 		start(t, d)
@@ -389,42 +375,18 @@ func TestLetterIsGoneBeforeItsRecordIsSent(t *testing.T) {
 		if s := d.snapshot(); s.State != Error || s.Reason != "DeadLetters" || len(topic.Taken()) != 0 {
 			t.Errorf("got the status %+v and %v in the topic, want an error of the dead letters and nothing sent", s, topic.Taken())
 		}
-		d.letters.mu.Lock()
-		d.letters.store = nil // it is opened anew
-		d.letters.mu.Unlock()
-		if err := d.letters.ready(); err != nil {
+		again, err := deadletter.Open(d.letters.dir, d.letters.options)
+		if err != nil {
 			t.Fatal(err)
 		}
+		d.letters.store.Store(again)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if got := topic.Taken(); len(got) != 3 || d.snapshot().State != Active {
 			t.Errorf("the topic has %v, and the status is %+v; want all three records", got, d.snapshot())
 		}
-		if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), " remove ") {
+		if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), "remove") {
 			t.Errorf("the log of the letters has no removal: %q, %v", text, err)
 		}
 	})
-}
-
-// A sink takes of a backlog what Gather says, and docket counts with the memory for it.
-func TestGather(t *testing.T) {
-	x := newExactly(t, fault{})
-	x.most = sinks.BatchLimits{MaxRecords: 8, MaxBytes: 1 << 20}
-	x.start(10, 29)
-	x.until("twenty records", func() bool { return x.account().Next == 21 })
-	var commits int
-	for _, r := range x.seen {
-		if r.Name == "commit" {
-			commits++
-		}
-	}
-	if commits != 3 { // of 8 and 8 records, without 3 and 9, and of 4
-		t.Errorf("%d commits were made, want 3 of at most 8 records: %v", commits, x.seen)
-	}
-	gathers, takes := x.sink(), x.sink()
-	gathers.Config = &sinktest.TopicConfig{Most: sinks.BatchLimits{MaxRecords: 8, MaxBytes: 4 << 20}}
-	takes.Batch.MaxBytes = 4 << 20
-	if got, want := gathers.memoryBytes(1<<20), takes.memoryBytes(1<<20); got != want {
-		t.Errorf("%d bytes of memory for batches of 4 MiB that are gathered, want the %d of those that are configured", got, want)
-	}
 }

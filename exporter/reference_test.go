@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -77,43 +76,6 @@ func TestKeysPage(t *testing.T) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(defaults)) {
 		t.Errorf("got no row for the key %s", key)
-	}
-}
-
-// TestEveryKindHasItsPage finds the page that shows the keys of each kind of source and sink, and the keys that
-// all have.
-func TestEveryKindHasItsPage(t *testing.T) {
-	blocks := func(directory, list string) (kinds []string) {
-		pages, err := filepath.Glob("../docs/" + directory + "/*.md")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range pages {
-			page, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			found := regexp.MustCompile(`<!-- keys: `+regexp.QuoteMeta(list)+`\.(\w+) -->`).FindAllStringSubmatch(string(page), -1)
-			common := []string{"<!-- keys: " + list + " -->", "keys.md#every-" + strings.TrimSuffix(list, "s[]")}
-			if len(found) > 0 && !slices.ContainsFunc(common, func(text string) bool { return strings.Contains(string(page), text) }) {
-				t.Errorf("%s: got neither the keys that all %s have nor a link to them", name, list)
-			}
-			for _, m := range found {
-				kinds = append(kinds, m[1])
-			}
-		}
-		return kinds
-	}
-	inSources, inSinks := blocks("sources", "sources[]"), blocks("sinks", "sinks[]")
-	for _, d := range everySource {
-		if !slices.Contains(inSources, d.Kind) {
-			t.Errorf("docs/sources: got no block of the keys of %s", d.Kind)
-		}
-	}
-	for _, d := range everySink {
-		if !slices.Contains(inSinks, d.Kind) {
-			t.Errorf("docs/sinks: got no block of the keys of %s", d.Kind)
-		}
 	}
 }
 

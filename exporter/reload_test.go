@@ -3,7 +3,6 @@ package exporter
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,7 +17,6 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/config"
-	"github.com/docket-export/docket/exporter/redact"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sources"
 )
@@ -350,22 +348,6 @@ func TestReloadWaitsForTheBatchUnderWay(t *testing.T) {
 	})
 }
 
-// A batch that fails is not waited for: a sink is often changed because it fails.
-func TestReloadDoesNotWaitForABatchThatFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newReloads(t, "a", "siem")
-		r.to["siem"].answer(func(context.Context, sinks.Batch) error { return errors.New("down") })
-		r.send("a", 1, 4)
-		began := time.Now()
-		r.reload(func(c *Config) { c.Sinks[0] = r.sink("siem", "2") })
-		if took := time.Since(began); took > time.Second {
-			t.Errorf("the reload took %s", took)
-		}
-		r.to["siem"].answer(nil)
-		r.delivered("siem", 1, 4)
-	})
-}
-
 // A removed sink gets what was stored until then and no more, and is forgotten.
 func TestRemovedSinkIsDrained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -397,25 +379,6 @@ func TestRemovedSinkIsDrained(t *testing.T) {
 		}
 		// Not retired, and not forgotten twice.
 		r.reload(func(*Config) {})
-	})
-}
-
-// A sink with the directory of one that is drained goes on as soon as that is closed.
-func TestRenamedSinkWaitsNoLongerThanItMust(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newReloads(t, "a", "siem bus")
-		r.to["siem"].answer(func(context.Context, sinks.Batch) error { return errors.New("down") })
-		r.to["renamed"] = r.to["siem"]
-		r.send("a", 1, 2)
-		r.reload(func(c *Config) { c.Sinks[0] = r.sink("renamed", "1") })
-		time.Sleep(10 * time.Minute) // attempts are a minute apart
-		r.to["siem"].answer(nil)
-		r.eventually("the sink is forgotten", func() bool { _, ok := r.status("siem"); return !ok })
-		began := time.Now()
-		r.eventually("the renamed one works", func() bool { s, _ := r.status("renamed"); return s.State == Active })
-		if took := time.Since(began); took > time.Second {
-			t.Errorf("the renamed sink waited %s", took)
-		}
 	})
 }
 
@@ -499,36 +462,6 @@ func TestReloadOfASinkThatHangs(t *testing.T) {
 	})
 }
 
-// A sink that hangs when it is changed, and is removed then, still gets what was stored.
-func TestRemovalOfASinkThatHangs(t *testing.T) {
-	for _, releasedFirst := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			r := newReloads(t, "a", "siem bus")
-			release := make(chan struct{})
-			r.to["siem"].answer(func(context.Context, sinks.Batch) error { <-release; return nil })
-			r.send("a", 1, 4)
-			unfinished := func(cfg *Config) {
-				t.Helper()
-				if _, err := r.e.Reload(cfg); err == nil || !strings.Contains(err.Error(), "sink siem is unchanged") {
-					t.Errorf("reload: got %v, want that siem is unchanged", err)
-				}
-			}
-			unfinished(r.with(func(c *Config) { c.Sinks[0] = r.sink("siem", "2") }))
-			removed := r.with(func(c *Config) { c.Sinks = c.Sinks[1:] })
-			if !releasedFirst {
-				unfinished(removed)
-			}
-			close(release)
-			synctest.Wait()
-			if _, err := r.e.Reload(removed); err != nil {
-				t.Errorf("reload: %v", err)
-			}
-			r.delivered("siem", 1, 4)
-			r.eventually("siem is forgotten", func() bool { _, ok := r.status("siem"); return !ok })
-		})
-	}
-}
-
 // A source that hangs keeps the one after it waiting, and nothing else.
 func TestReloadOfASourceThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -570,27 +503,6 @@ func TestStopEndsAReload(t *testing.T) {
 		}
 		if _, err := r.e.Reload(r.cfg); !errors.Is(err, ErrStopping) {
 			t.Errorf("reload after the stop: got %v", err)
-		}
-	})
-}
-
-// The rules of a source are those of its configuration, from the first record on.
-func TestReloadOfRedaction(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newReloads(t, "a b", "siem")
-		rules := []redact.Rule{{Pointer: "/n", Action: redact.Remove}}
-		r.reload(func(c *Config) { c.Sources[0].Redact = rules })
-		r.in["a"].lines <- `{"n":1,"x":1}`
-		r.in["b"].lines <- `{"n":2,"x":2}`
-		r.eventually("both", func() bool { return r.e.queue.LastSeq() == 2 })
-		r.reload(func(c *Config) { c.Sources[0].Redact, c.Sources[1].Redact = nil, rules })
-		r.in["a"].lines <- `{"n":3,"x":3}`
-		r.in["b"].lines <- `{"n":4,"x":4}`
-		r.eventually("all", func() bool { return len(r.to["siem"].records()) == 4 })
-		got := r.to["siem"].records()
-		slices.Sort(got)
-		if want := []string{`{"n":2,"x":2}`, `{"n":3,"x":3}`, `{"x":1}`, `{"x":4}`}; !slices.Equal(got, want) {
-			t.Errorf("got %q, want %q", got, want)
 		}
 	})
 }
@@ -731,18 +643,6 @@ func TestDamagedStoredConfig(t *testing.T) {
 		flipped[n] ^= 1
 		if err := load(flipped); err == nil || !strings.Contains(err.Error(), damaged) {
 			t.Fatalf("byte %d changed: got %v, want %q", n, err, damaged)
-		}
-	}
-}
-
-// A configuration that could not be read back is not stored, and what was stored stays.
-func TestStoredConfigIsBounded(t *testing.T) {
-	const head = len(storedSum) + 2*sha256.Size + 1 + len(storedHead) + len("k: ") + len("\n")
-	for size, stored := range map[int]bool{config.MaxDocument - head: true, config.MaxDocument - head + 1: false} {
-		text, err := storedText(map[string]string{"k": strings.Repeat("x", size)})
-		_, problems := config.Parse(text)
-		if stored != (err == nil) || stored != (len(text) == config.MaxDocument) || stored && len(problems) > 0 {
-			t.Errorf("a value of %d bytes: got %d bytes, %v, %v, want it stored: %v", size, len(text), problems, err, stored)
 		}
 	}
 }

@@ -5,25 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"slices"
 
-	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/sinks"
 )
-
-// PlanReplay says what setting a sink of the queue o back means; see inspect.Queue.PlanReplay.
-// Nothing else may change the sink's dead letters meanwhile.
-func PlanReplay(ctx context.Context, o *inspect.Queue, sink string, from inspect.ReplayFrom) (inspect.Replay, error) {
-	letters, err := deadletter.Open(filepath.Join(o.Directory(), DeadLettersDirectory, sink), deadletter.Options{ReadOnly: true})
-	if err != nil {
-		return inspect.Replay{}, err
-	}
-	defer func() { _ = letters.Close() }() // it was only read
-	return o.Plan(ctx, sink, from, func(r segment.SeqRange) (kept, redriving uint64) { return letters.Counts(r.From, r.To) })
-}
 
 // CheckReplay returns an error for a sink that would not deliver replayed
 // records.
@@ -69,7 +56,7 @@ func (e *Exporter) Replay(ctx context.Context, sink string, from inspect.ReplayF
 	}
 	// A sink that ends may note what it has.
 	if err = d.cfg.CheckReplay(); err == nil {
-		r, err = e.setBack(context.WithoutCancel(ctx), sink, inspect.ReplayFrom{Seq: r.Records.From})
+		r, err = e.setBack(context.WithoutCancel(ctx), d, inspect.ReplayFrom{Seq: r.Records.From})
 	}
 	return r, errors.Join(err, e.restartSink(d))
 }
@@ -86,35 +73,25 @@ func (e *Exporter) replayable(sink string) (*delivery, error) {
 	return d, d.cfg.CheckReplay()
 }
 
-// planLive plans beside the delivery, whose letters are its own.
+// planLive plans with the letters of d, which runs or has ended.
 func (e *Exporter) planLive(ctx context.Context, d *delivery, from inspect.ReplayFrom) (r inspect.Replay, err error) {
 	o, err := e.look()
 	if err != nil {
 		return r, err
 	}
-	return o.Plan(ctx, d.cfg.Name, from, func(r segment.SeqRange) (kept, redriving uint64) {
-		_ = d.letters.with(func(s *deadletter.Store) error {
-			kept, redriving = s.Counts(r.From, r.To)
-			return nil
-		}) // a store that cannot be opened is met again when the sink is set back
-		return kept, redriving
-	})
+	return o.Plan(ctx, d.cfg.Name, from, func(r segment.SeqRange) uint64 { return d.letters.count(r.From, r.To) })
 }
 
 // setBack sets back a sink whose delivery has ended.
-func (e *Exporter) setBack(ctx context.Context, sink string, from inspect.ReplayFrom) (inspect.Replay, error) {
+func (e *Exporter) setBack(ctx context.Context, d *delivery, from inspect.ReplayFrom) (inspect.Replay, error) {
 	ctx, cancel := context.WithTimeout(ctx, accountTimeout)
 	defer cancel()
-	o, err := e.look()
-	if err != nil {
-		return inspect.Replay{}, err
-	}
-	r, err := PlanReplay(ctx, o, sink, from)
+	r, err := e.planLive(ctx, d, from)
 	if err == nil {
-		err = e.queue.SetBack(ctx, sink, r.Before, r.After)
+		err = e.queue.SetBack(ctx, d.cfg.Name, r.Before, r.After)
 	}
 	if err == nil {
-		e.log.Info("replay requested: the sink is set back", "sink", sink, "firstSeq", r.Records.From, "records", r.Count())
+		e.log.Info("replay requested: the sink is set back", "sink", d.cfg.Name, "firstSeq", r.Records.From, "records", r.Count())
 	}
 	return r, err
 }

@@ -315,7 +315,7 @@ func (x *exactly) deliver(c cursors) {
 			x.take(last+1, 15)
 		}
 		return nil
-	}, func() bool { return x.account().Next == 16 && x.account().Redriving == 0 })
+	}, func() bool { return x.account().Next == 16 })
 }
 
 // taken is how often the topic has each record, and an error unless those that are no

@@ -23,46 +23,30 @@ type tries struct {
 
 func (t tries) again(s *suspicion) tries {
 	if t.n == 0 {
-		t.first, t.number = time.Now(), s.clock.Add(1)
+		s.clock++
+		t.first, t.number = time.Now(), s.clock
 	}
 	t.n++
 	return t
 }
 
-// feed is where the batches of a send come from. It keeps or drops rejected items.
-type feed interface {
-	// onReject says which of the two.
-	onReject() OnReject
-	// left is b without the items that were given up meanwhile.
-	left(b sinks.Batch) sinks.Batch
-	// tryOthers is called before b, each of which f refuses, is given up, if nothing was accepted since
-	// its first refusal. hold: b waits, and this is why.
-	tryOthers(ctx context.Context, b sinks.Batch, round int, f *sinks.Failure, t tries) (hold *sinks.Failure)
-	// pause waits before the next attempt at b.
-	pause(ctx context.Context, b sinks.Batch, pause time.Duration)
-	// accepted is told that the destination has accepted all of b.
-	accepted(ctx context.Context, b sinks.Batch) error
-	// reject keeps or drops items, durably. When it cannot now, and f is to be
-	// attempted again, it reports that, after a wait. proven: the destination accepts others.
-	reject(ctx context.Context, f *failure, items []deadletter.Letter, proven bool) (again bool, err error)
-}
-
 // send attempts b until the fate of each item is decided: the destination has accepted
 // it, or will never take it, and what onReject says has been done. It returns how many
-// the destination will never take. Its error is that ctx is done, errFinishing, or that of
-// from: items that are not decided stay where they are.
-func (d *delivery) send(ctx context.Context, from feed, b sinks.Batch, t tries) (rejected uint64, err error) {
-	pause, failing, policy := d.newBackoff(), d.health.failure(), from.onReject()
+// the destination will never take. Its error is that ctx is done, or errFinishing: items that are
+// not decided stay where they are.
+func (d *delivery) send(ctx context.Context, b sinks.Batch, t tries) (rejected uint64, err error) {
+	pause, failing, policy := d.newBackoff(), d.health.failure(), d.cfg.OnReject
 	defer failing.forget()
 	throttled := 0 // attempts in a row
 	for attempt := 1; ; attempt++ {
-		if b = from.left(b); len(b.Items) == 0 && len(b.Gaps) == 0 {
+		if b = d.left(b); len(b.Items) == 0 && len(b.Gaps) == 0 {
 			return rejected, nil
 		}
 		err := d.attempt(ctx, b)
 		if err == nil {
 			failing.over(attempt)
-			return rejected, from.accepted(ctx, b)
+			d.metrics.accepted(b.Items)
+			return rejected, nil
 		}
 		if ctx.Err() != nil {
 			return rejected, context.Cause(ctx)
@@ -75,10 +59,10 @@ func (d *delivery) send(ctx context.Context, from feed, b sinks.Batch, t tries) 
 		proven, isHeld := isRejected && (f.Taken || d.suspicion.tookSince(t) || !d.judges(ctx)), false
 		if isRejected && len(b.Items) > 1 && (len(f.Items) == 0 || policy == BlockAt || !proven && len(f.Items) < len(b.Items)) {
 			failing.over(attempt) // it answers
-			return d.sendHalves(ctx, from, halves(b, f.Items), t)
+			return d.sendHalves(ctx, halves(b, f.Items), t)
 		}
 		if isRejected && policy != BlockAt && !proven {
-			hold := from.tryOthers(ctx, b, attempt, f, t)
+			hold := d.tryOthers(ctx, b, attempt, f, t)
 			if hold == nil && d.suspicion.tookSince(t) {
 				continue // another one is accepted: is it refused again?
 			}
@@ -93,7 +77,7 @@ func (d *delivery) send(ctx context.Context, from feed, b sinks.Batch, t tries) 
 				delay = backoff // the next record may show that it was this one's fault
 			}
 			failing.waits(delay)
-			from.pause(ctx, b, delay)
+			d.wait(ctx, delay)
 			if ctx.Err() != nil {
 				return rejected, context.Cause(ctx)
 			}
@@ -105,7 +89,7 @@ func (d *delivery) send(ctx context.Context, from feed, b sinks.Batch, t tries) 
 			}
 			if throttled == 2 && len(b.Items) > 1 { // it may be more than the destination ever takes at once
 				failing.forget()
-				return d.sendHalves(ctx, from, halves(b, nil), t)
+				return d.sendHalves(ctx, halves(b, nil), t)
 			}
 			continue
 		}
@@ -113,7 +97,7 @@ func (d *delivery) send(ctx context.Context, from feed, b sinks.Batch, t tries) 
 			f = alone(f)
 		}
 		items := lettersOf(b, f, t)
-		again, err := from.reject(ctx, failing, items, proven)
+		again, err := d.reject(ctx, failing, items)
 		if err != nil {
 			return rejected, err
 		}
@@ -133,9 +117,9 @@ func (d *delivery) send(ctx context.Context, from feed, b sinks.Batch, t tries) 
 }
 
 // sendHalves sends the parts of a batch one after the other.
-func (d *delivery) sendHalves(ctx context.Context, from feed, parts [2]sinks.Batch, t tries) (rejected uint64, err error) {
+func (d *delivery) sendHalves(ctx context.Context, parts [2]sinks.Batch, t tries) (rejected uint64, err error) {
 	for _, part := range parts {
-		more, err := d.send(ctx, from, part, t)
+		more, err := d.send(ctx, part, t)
 		rejected += more
 		if err != nil {
 			return rejected, err
@@ -172,12 +156,13 @@ func (d *delivery) attempt(ctx context.Context, b sinks.Batch) (err error) {
 	if undoes, ok := sink.(sinks.Trying); ok && len(b.Items) > 0 && b.Items[0].Late == sinks.Ahead {
 		send = undoes.Try
 	}
-	began, number := time.Now(), d.suspicion.clock.Add(1)
+	d.suspicion.clock++
+	began, number := time.Now(), d.suspicion.clock
 	err = send(ctx, b)
 	d.metrics.sent(time.Since(began))
 	takes := err == nil && len(b.Items) > 0 || err != nil && sinks.FailureOf(err).Taken
 	if takes {
-		d.suspicion.accepted(number)
+		d.suspicion.took.Store(number)
 	}
 	return err
 }
@@ -245,60 +230,44 @@ func (d *delivery) without(b sinks.Batch, indexes []int) sinks.Batch {
 // gapOf is the reason of the gap that a rejected record leaves.
 var gapOf = map[OnReject]sinks.GapReason{DeadLetter: sinks.DeadLettered, DropRejected: sinks.Dropped}
 
-// fromQueue is the feed of a delivery's batches.
-type fromQueue struct{ *delivery }
-
-func (q fromQueue) onReject() OnReject { return q.cfg.OnReject }
-
 // left is b without what was tried ahead of its turn, and accepted.
-func (q fromQueue) left(b sinks.Batch) sinks.Batch {
-	isTaken := func(it sinks.Item) bool { return q.suspicion.ahead[it.Seq] }
-	if len(q.suspicion.ahead) > 0 && slices.ContainsFunc(b.Items, isTaken) {
+func (d *delivery) left(b sinks.Batch) sinks.Batch {
+	isTaken := func(it sinks.Item) bool { return d.suspicion.ahead[it.Seq] }
+	if len(d.suspicion.ahead) > 0 && slices.ContainsFunc(b.Items, isTaken) {
 		b.Items = slices.DeleteFunc(slices.Clone(b.Items), isTaken)
 	}
 	return b
 }
 
-func (q fromQueue) pause(ctx context.Context, _ sinks.Batch, pause time.Duration) {
-	q.wait(ctx, pause)
-}
-
-// accepted counts how long b was under way. A record counts as delivered when its batch
-// is settled.
-func (q fromQueue) accepted(_ context.Context, b sinks.Batch) error {
-	q.metrics.accepted(b.Items)
-	return nil
-}
-
 // reject keeps items as dead letters, unless they are dropped: those are counted when
 // their batch is settled. While they cannot be kept nothing goes on, for they would be
-// lost.
-func (q fromQueue) reject(ctx context.Context, f *failure, items []deadletter.Letter, _ bool) (again bool, err error) {
-	if q.cfg.OnReject == DropRejected {
+// lost: it reports then, after a wait, that they are to be attempted again. Letters that are
+// redriven meanwhile make room.
+func (d *delivery) reject(ctx context.Context, f *failure, items []deadletter.Letter) (again bool, err error) {
+	if d.cfg.OnReject == DropRejected {
 		return false, nil
 	}
-	changed := q.letters.change()
-	err = q.letters.add(items)
-	if err == nil {
+	if err = d.letters.add(items); err == nil {
 		return false, nil
 	}
 	reason := "DeadLetters"
 	if errors.Is(err, deadletter.ErrFull) {
 		reason = "DeadLettersFull"
 	}
-	pause := time.Duration(q.cfg.Retry.MaxBackoff)
+	pause := time.Duration(d.cfg.Retry.MaxBackoff)
 	f.met(Error, reason, err)
 	f.waits(pause)
-	select {
-	case q.slot.lent <- struct{}{}: // letters that are redriven make room; no other batch may overtake this one
-		<-q.slot.back
-	case <-changed:
-	case <-time.After(pause):
-	case <-q.retryNow.Wait():
-	case <-q.finishing:
-		return false, errFinishing
-	case <-ctx.Done():
+	if d.redrive(ctx); d.redriving.more {
+		return true, nil
+	}
+	soon, wake := d.letters.waiting(ctx, d.redriving.changes)
+	defer wake(nil)
+	d.wait(soon, pause)
+	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
+	}
+	if d.isFinishing() {
+		return false, errFinishing
 	}
 	return true, nil
 }

@@ -161,7 +161,12 @@ func (e *Exporter) producersGone() bool {
 // allDelivered reports whether there is nothing to deliver, or nothing that a destination accepts.
 func (e *Exporter) allDelivered() bool {
 	last := e.queue.LastSeq()
-	return !slices.ContainsFunc(e.parts().deliveries, func(d *delivery) bool { return !d.isFinishing() && d.pending(last) > 0 && d.refusesRest(last) == nil })
+	return !slices.ContainsFunc(e.parts().deliveries, func(d *delivery) bool { return d.owes(last) })
+}
+
+// owes reports whether there is a record or a redriven letter to deliver that the destination may accept.
+func (d *delivery) owes(last uint64) bool {
+	return !d.isFinishing() && (d.pending(last) > 0 || d.letters.stats().Redriving > 0) && d.refusesRest(last) == nil
 }
 
 // waitNews is how often a stop says what it waits for.

@@ -22,18 +22,12 @@ import (
 // BUG(delivery): A destination that accepts a record of a batch and then begins to refuse everything
 // has the rest of that batch set aside.
 type suspicion struct {
-	clock   atomic.Uint64 // numbers attempts and refusals in the order in which they begin
+	clock   uint64        // numbers attempts and refusals in the order in which they begin
 	took    atomic.Uint64 // the newest attempt that was accepted
-	witness atomic.Uint64 // the record that was accepted last ahead of its turn
+	witness uint64        // the record that was accepted last ahead of its turn
 	// ahead has the records that were tried ahead of their turn, and are not settled: true once
-	// the destination has them, and false during the attempt. Owned by run.
+	// the destination has them, and false during the attempt.
 	ahead map[uint64]bool
-}
-
-// accepted notes that the attempt with this number was accepted.
-func (s *suspicion) accepted(number uint64) {
-	for newest := s.took.Load(); newest < number && !s.took.CompareAndSwap(newest, number); newest = s.took.Load() {
-	}
 }
 
 // tookSince reports whether an attempt was accepted that began after the first refusal of t.
@@ -60,31 +54,31 @@ const maxLookAhead = 4096
 // tryOthers sends records behind b until one is accepted: one after the other from round to round,
 // so that each has its turn, one anywhere, the newest one, and the one that was accepted last. Where
 // docket is to end, it tries all of them, once.
-func (q fromQueue) tryOthers(ctx context.Context, b sinks.Batch, round int, f *sinks.Failure, t tries) (hold *sinks.Failure) {
-	refused, last := b.Items[len(b.Items)-1].Seq, q.stored()
-	if through := q.through.Load(); through > 0 {
+func (d *delivery) tryOthers(ctx context.Context, b sinks.Batch, round int, f *sinks.Failure, t tries) (hold *sinks.Failure) {
+	refused, last := b.Items[len(b.Items)-1].Seq, d.stored()
+	if through := d.through.Load(); through > 0 {
 		last = min(last, through)
 	}
 	var other *sinks.Failure
-	done := func() bool { return other != nil || q.suspicion.tookSince(t) || ctx.Err() != nil || q.isFinishing() }
-	from, each, most, all := []uint64{refused + 1}, math.MaxInt, math.MaxInt, q.once && q.refused.Load().isOld(last)
+	done := func() bool { return other != nil || d.suspicion.tookSince(t) || ctx.Err() != nil || d.isFinishing() }
+	from, each, most, all := []uint64{refused + 1}, math.MaxInt, math.MaxInt, d.once && d.refused.Load().isOld(last)
 	if behind := last - min(last, refused); !all && behind > 0 {
 		from = []uint64{refused + 1 + uint64(round-1)%behind, refused + 1 + rand.N(behind), last}
 		if round > 1 {
-			from = append(from, q.suspicion.witness.Load())
+			from = append(from, d.suspicion.witness)
 		}
 		each, most = 1, maxLookAhead
 	}
 	for _, seq := range from {
 		read, tried := 0, 0
-		err := q.readAhead(ctx, max(seq, refused+1), func(r queue.Record) (more bool) {
+		err := d.readAhead(ctx, max(seq, refused+1), func(r queue.Record) (more bool) {
 			if read++; read > most || r.Seq > last || done() {
 				return false
 			}
-			takes, _ := q.packer.selects.takes(r.Data) // its failure is counted when its turn comes
-			if takes && q.begin(r.Seq) {
-				err := q.attempt(ctx, q.packer.ahead(&r))
-				q.end(r.Seq, err == nil)
+			takes, _ := d.packer.selects.takes(r.Data) // its failure is counted when its turn comes
+			if takes && d.begin(r.Seq) {
+				err := d.attempt(ctx, d.packer.ahead(&r))
+				d.end(r.Seq, err == nil)
 				if err != nil && sinks.FailureOf(err).Kind != sinks.Rejected {
 					other = sinks.FailureOf(err)
 				}
@@ -97,10 +91,10 @@ func (q fromQueue) tryOthers(ctx context.Context, b sinks.Batch, round int, f *s
 	switch {
 	case other != nil:
 		return other
-	case q.suspicion.tookSince(t):
+	case d.suspicion.tookSince(t):
 		return nil
 	case all && !done():
-		q.refused.Store(&refusedRest{last, t, f})
+		d.refused.Store(&refusedRest{last, t, f})
 	}
 	return &sinks.Failure{Kind: sinks.Misconfigured, Err: fmt.Errorf(
 		"%w: the destination has refused every record that docket tried: docket sets none aside, and continues once one is accepted", f)}
@@ -108,22 +102,22 @@ func (q fromQueue) tryOthers(ctx context.Context, b sinks.Batch, round int, f *s
 
 // begin reports whether seq may be tried. One that was accepted ahead of its
 // turn is sent once more only as the last one that was: docket knows of no better one.
-func (q fromQueue) begin(seq uint64) bool {
-	taken, tried := q.suspicion.ahead[seq]
+func (d *delivery) begin(seq uint64) bool {
+	taken, tried := d.suspicion.ahead[seq]
 	if tried {
-		return taken && seq == q.suspicion.witness.Load()
+		return taken && seq == d.suspicion.witness
 	}
-	q.suspicion.ahead[seq] = false
+	d.suspicion.ahead[seq] = false
 	return true
 }
 
 // end says whether the destination accepts seq, and so has it, unless the attempt was undone.
-func (q fromQueue) end(seq uint64, accepted bool) {
+func (d *delivery) end(seq uint64, accepted bool) {
 	if accepted {
-		q.suspicion.witness.Store(seq)
-		q.suspicion.ahead[seq] = true
+		d.suspicion.witness = seq
+		d.suspicion.ahead[seq] = true
 	}
-	if q.transacts || !q.suspicion.ahead[seq] {
-		delete(q.suspicion.ahead, seq)
+	if d.transacts || !d.suspicion.ahead[seq] {
+		delete(d.suspicion.ahead, seq)
 	}
 }

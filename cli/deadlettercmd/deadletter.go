@@ -2,10 +2,8 @@
 package deadlettercmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,9 +11,8 @@ import (
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/exporter/adminclient"
 	"github.com/docket-export/docket/exporter/deadletter"
-	"github.com/docket-export/docket/exporter/letterbox"
-	"github.com/docket-export/docket/exporter/queue/inspect"
 )
 
 // New returns docket deadletter.
@@ -27,7 +24,7 @@ func New(kinds exporter.Kinds) *cobra.Command {
 docket keeps each with the destination's answer until you redrive or purge it.
 
 The command asks the docket that runs on the queue, over the socket admin.sock
-in the queue's directory. While no docket runs, it works on the files.`,
+in the queue's directory. Start docket first if it is stopped.`,
 		Example: `  docket deadletter ls -f docket.yaml                 how many each sink has
   docket deadletter ls -f docket.yaml --sink siem
   docket deadletter show -f docket.yaml --sink siem 17
@@ -70,48 +67,27 @@ func (f *letterFlags) checkIDs(ids []string) error {
 
 // with calls do with the dead letters that the flags name. A sink that is named must
 // be one of them. An error of do is one of running.
-func (f *letterFlags) with(cmd *cobra.Command, do func(letterbox.Box) error) error {
-	box, err := f.open(cmd.Context(), command.NewLog(cmd.ErrOrStderr(), "text", "info"))
+func (f *letterFlags) with(cmd *cobra.Command, do func(*adminclient.Client) error) error {
+	client, err := f.Client()
 	if err != nil {
 		return err
 	}
 	if f.sink != "" {
-		if err := checkLetterSink(cmd.Context(), box, f.sink); err != nil {
-			return errors.Join(err, box.Close())
+		counts, err := client.LetterCounts(cmd.Context())
+		if err == nil {
+			err = checkLetterSink(counts, f.sink)
+		} else {
+			err = command.Failed(err)
 		}
-	}
-	return command.Failed(errors.Join(do(box), box.Close()))
-}
-
-// open finds the docket that runs on the queue or, when there is none, the queue.
-func (f *letterFlags) open(ctx context.Context, log *slog.Logger) (letterbox.Box, error) {
-	if err := f.Check(); err != nil {
-		return nil, err
-	}
-	if f.Admin != "" {
-		client, err := f.Client()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return letterbox.Online(client), nil
 	}
-	cfg, err := f.Load()
-	if err != nil {
-		return nil, err
-	}
-	box, err := letterbox.Open(ctx, cfg, log)
-	if errors.Is(err, inspect.ErrNoQueue) {
-		return nil, command.Misconfigured("%w", err)
-	}
-	return box, command.Failed(err)
+	return command.Failed(do(client))
 }
 
 // checkLetterSink refuses a sink that there is not, and names those that there are.
-func checkLetterSink(ctx context.Context, box letterbox.Box, sink string) error {
-	counts, err := box.Counts(ctx)
-	if err != nil {
-		return command.Failed(err)
-	}
+func checkLetterSink(counts []deadletter.Count, sink string) error {
 	var names []string
 	for _, c := range counts {
 		if c.Sink == sink {
@@ -122,7 +98,7 @@ func checkLetterSink(ctx context.Context, box letterbox.Box, sink string) error 
 	if len(names) == 0 {
 		return fmt.Errorf("no sink %q: there are no sinks", sink)
 	}
-	return fmt.Errorf("no sink %q: choose one of %s%s", sink, strings.Join(names, ", "), box.Hint(sink))
+	return fmt.Errorf("no sink %q is running: choose one of %s, or add the sink to the configuration again", sink, strings.Join(names, ", "))
 }
 
 func newDeadLetterLs(kinds exporter.Kinds) *cobra.Command {
@@ -141,17 +117,17 @@ to be sent again. Without --sink, ls shows how many dead letters each sink has.`
 	flags := newLetterFlags(cmd, kinds)
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return flags.with(cmd, func(box letterbox.Box) error {
+		return flags.with(cmd, func(client *adminclient.Client) error {
 			asJSON, w := output.Value == "json", cmd.OutOrStdout()
 			if flags.sink == "" {
-				counts, err := box.Counts(cmd.Context())
+				counts, err := client.LetterCounts(cmd.Context())
 				if err != nil {
 					return err
 				}
 				return writeLetterCounts(w, counts, asJSON)
 			}
 			out := newLetterList(w, flags.sink, asJSON)
-			if err := box.List(cmd.Context(), flags.sink, out.add); err != nil {
+			if err := client.ListLetters(cmd.Context(), flags.sink, out.add); err != nil {
 				return err
 			}
 			return out.end()
@@ -181,9 +157,9 @@ Several IDs, or --all, give an array of such objects.`,
 		if err := flags.checkIDs(ids); err != nil {
 			return err
 		}
-		return flags.with(cmd, func(box letterbox.Box) error {
+		return flags.with(cmd, func(client *adminclient.Client) error {
 			if flags.all {
-				err := box.List(cmd.Context(), flags.sink, func(s deadletter.Summary) error {
+				err := client.ListLetters(cmd.Context(), flags.sink, func(s deadletter.Summary) error {
 					ids = append(ids, s.ID)
 					return nil
 				})
@@ -193,7 +169,7 @@ Several IDs, or --all, give an array of such objects.`,
 			}
 			out := letterWriter{w: cmd.OutOrStdout(), json: output.Value == "json", many: flags.all || len(ids) > 1}
 			for _, id := range ids {
-				s, record, err := box.Show(cmd.Context(), flags.sink, id)
+				s, record, err := client.ShowLetter(cmd.Context(), flags.sink, id)
 				if err == nil {
 					err = out.add(s, record)
 				}
@@ -211,8 +187,7 @@ func newDeadLetterRedrive(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "redrive --sink S ID...|--all",
 		Short: "Send dead letters again",
-		Long: `redrive sends dead letters again, each with its old id. A running docket sends
-them at once; a stopped one sends them when it starts. A record that is rejected
+		Long: `redrive sends dead letters again, each with its old id. A record that is rejected
 again becomes a dead letter again.
 
 redrive exits 1 when an ID has no dead letter. It sends the others all the same.`,
@@ -227,8 +202,8 @@ redrive exits 1 when an ID has no dead letter. It sends the others all the same.
 		if err := flags.checkIDs(ids); err != nil {
 			return err
 		}
-		return flags.with(cmd, func(box letterbox.Box) error {
-			return changeLetters(cmd, box, letterbox.Redrive, flags, ids, output.Value == "json")
+		return flags.with(cmd, func(client *adminclient.Client) error {
+			return changeLetters(cmd, client, adminclient.Redrive, flags, ids, output.Value == "json")
 		})
 	}
 	return cmd
@@ -238,7 +213,7 @@ func newDeadLetterPurge(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "purge --sink S ID...|--all",
 		Short: "Delete dead letters",
-		Long: `purge deletes dead letters for good. They count as dropped.
+		Long: `purge deletes dead letters for good. Their records still count as dead-lettered.
 
 With --all, purge asks for confirmation on a terminal. Elsewhere --all needs
 --yes, so that no script empties a sink by mistake. purge exits 1 when an ID has
@@ -259,25 +234,25 @@ no dead letter. It deletes the others all the same.`,
 		if asks && !terminal.IsTerminal(cmd.InOrStdin()) {
 			return errors.New("purge --all deletes every dead letter for good: without a terminal, add --yes to confirm")
 		}
-		return flags.with(cmd, func(box letterbox.Box) error {
+		return flags.with(cmd, func(client *adminclient.Client) error {
 			if asks {
-				if err := confirmPurge(cmd.Context(), box, flags.sink, cmd.InOrStdin(), cmd.ErrOrStderr()); err != nil {
+				if err := confirmPurge(cmd.Context(), client.LetterCounts, flags.sink, cmd.InOrStdin(), cmd.ErrOrStderr()); err != nil {
 					return err
 				}
 			}
-			return changeLetters(cmd, box, letterbox.Purge, flags, ids, output.Value == "json")
+			return changeLetters(cmd, client, adminclient.Purge, flags, ids, output.Value == "json")
 		})
 	}
 	return cmd
 }
 
 // changeLetters redrives or purges, and says what came of it.
-func changeLetters(cmd *cobra.Command, box letterbox.Box, what letterbox.Change, flags *letterFlags, ids []string, asJSON bool) error {
-	changed, err := box.Change(cmd.Context(), flags.sink, what, deadletter.Change{IDs: ids, All: flags.all})
+func changeLetters(cmd *cobra.Command, client *adminclient.Client, what adminclient.LetterChange, flags *letterFlags, ids []string, asJSON bool) error {
+	changed, err := client.ChangeLetters(cmd.Context(), flags.sink, what, deadletter.Change{IDs: ids, All: flags.all})
 	if err != nil {
 		return err
 	}
-	if err := writeLettersChanged(cmd.OutOrStdout(), what, flags.sink, changed, len(ids), box.Running(), asJSON); err != nil {
+	if err := writeLettersChanged(cmd.OutOrStdout(), what, flags.sink, changed, len(ids), asJSON); err != nil {
 		return err
 	}
 	if len(changed.Unknown) > 0 {

@@ -2,27 +2,12 @@ package deadlettercmd
 
 import (
 	"context"
-	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/docket-export/docket/cli/builtin"
-	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/exporter/deadletter"
-	"github.com/docket-export/docket/exporter/letterbox"
 )
-
-// fakeBox has dead letters of one sink, in no file.
-type fakeBox struct {
-	letterbox.Box
-	kept int
-}
-
-func (b fakeBox) Counts(context.Context) ([]deadletter.Count, error) {
-	return []deadletter.Count{{Sink: "bus", Kept: 9}, {Sink: "siem", Kept: b.kept - 1, Redriving: 1}}, nil
-}
 
 func TestConfirmPurge(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -38,12 +23,11 @@ func TestConfirmPurge(t *testing.T) {
 		"nothing":      {0, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			box := fakeBox{kept: test.kept}
-			if test.kept == 0 {
-				box.kept = 0
+			count := func(context.Context) ([]deadletter.Count, error) {
+				return []deadletter.Count{{Sink: "bus", Kept: 9}, {Sink: "siem", Kept: max(test.kept-1, 0), Redriving: min(test.kept, 1)}}, nil
 			}
 			var asked strings.Builder
-			err := confirmPurge(t.Context(), box, "siem", strings.NewReader(test.answer), &asked)
+			err := confirmPurge(t.Context(), count, "siem", strings.NewReader(test.answer), &asked)
 			if (err == nil) != (test.wantErr == "") || err != nil && err.Error() != test.wantErr {
 				t.Errorf("got error %v, want %q", err, test.wantErr)
 			}
@@ -75,18 +59,5 @@ func TestLetterListOnATerminal(t *testing.T) {
 `
 	if got := b.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
-func isConfigError(err error) bool {
-	_, is := errors.AsType[*command.ConfigError](err)
-	return is
-}
-
-func TestLettersOfNoQueue(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
-	flags := letterFlags{AdminFlags: command.AdminFlags{ConfigFlags: command.ConfigFlags{Kinds: builtin.Kinds(), Data: dir}}}
-	if _, err := flags.open(t.Context(), nil); !isConfigError(err) {
-		t.Errorf("got %v, want a configuration that cannot be used", err)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/docket-export/docket/cli/internal/terminal"
+	"github.com/docket-export/docket/exporter/adminclient"
 	"github.com/docket-export/docket/exporter/deadletter"
-	"github.com/docket-export/docket/exporter/letterbox"
 	"github.com/docket-export/docket/internal/human"
 )
 
@@ -176,13 +176,13 @@ type changedJSON struct {
 }
 
 // writeLettersChanged says what came of a change of asked letters; 0 stands for all.
-func writeLettersChanged(w io.Writer, what letterbox.Change, sink string, c deadletter.Changed, asked int, running, asJSON bool) error {
+func writeLettersChanged(w io.Writer, what adminclient.LetterChange, sink string, c deadletter.Changed, asked int, asJSON bool) error {
 	if asJSON {
 		return terminal.WriteJSON(w, changedJSON{sink, c.Count, append([]string{}, c.Unknown...)})
 	}
 	var text string
 	switch records := human.Count(uint64(c.Count), "record"); {
-	case c.Count == 0 && asked == 0 && what == letterbox.Redrive:
+	case c.Count == 0 && asked == 0 && what == adminclient.Redrive:
 		text = "sink " + sink + " has no more dead letters to redrive"
 	case c.Count == 0 && asked == 0:
 		text = "sink " + sink + " has no dead letters"
@@ -190,20 +190,18 @@ func writeLettersChanged(w io.Writer, what letterbox.Change, sink string, c dead
 		text = "these dead letters already wait to be sent"
 	case c.Count == 0:
 		return nil // what is unknown is said as an error
-	case what == letterbox.Purge:
-		text = records + " of sink " + sink + " deleted: counted as dropped"
-	case running:
-		text = "redriving " + records + " of sink " + sink + ": docket status shows them as pending until they are delivered"
+	case what == adminclient.Purge:
+		text = records + " of sink " + sink + " deleted"
 	default:
-		text = "redriving " + records + " of sink " + sink + " when docket starts"
+		text = "redriving " + records + " of sink " + sink + ": docket deadletter ls shows them until they are delivered"
 	}
 	_, err := fmt.Fprintln(w, text)
 	return err
 }
 
 // confirmPurge asks a person whether every dead letter of a sink is to go.
-func confirmPurge(ctx context.Context, box letterbox.Box, sink string, in io.Reader, w io.Writer) error {
-	counts, err := box.Counts(ctx)
+func confirmPurge(ctx context.Context, count func(context.Context) ([]deadletter.Count, error), sink string, in io.Reader, w io.Writer) error {
+	counts, err := count(ctx)
 	if err != nil {
 		return err
 	}

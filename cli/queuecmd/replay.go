@@ -1,7 +1,6 @@
 package queuecmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -25,14 +24,13 @@ func NewReplay(kinds exporter.Kinds) *cobra.Command {
 		Use:   "replay --sink S --from SEQ|TIME",
 		Short: "Redeliver records to a sink",
 		Long: `replay sets a sink back to an earlier record, and docket delivers from there
-again. Each record keeps its id. A running docket redelivers at once. While no
-docket runs, replay changes the files, and docket redelivers when it starts.
+again at once. Each record keeps its id. Start docket first if it is stopped.
 
 replay goes back as far as the queue keeps records (queue.retain) and never
 skips a record. A replay from the sink's own position redelivers nothing: use it
 to continue a sink in state PositionAhead there.
 
-A running docket first lets the current batch end, for at most ten seconds, and
+docket first lets the current batch end, for at most ten seconds, and
 then opens the sink again. Other sinks are not interrupted.
 
 --from is the number of a record, a time, or how long ago. A time selects the
@@ -57,43 +55,21 @@ first record that was received then or later.`,
 		if err != nil {
 			return err
 		}
-		client, o, err := flags.Find(cmd.Context(), "", inspect.Open)
+		client, err := flags.Client()
 		if err != nil {
 			return err
 		}
 		var d inspect.ReplayDocument
-		if client != nil {
-			err = client.PostJSON(cmd.Context(), "/sinks"+adminclient.Path(sink, "replay"), exporter.ReplayRequest{ReplayFrom: start, DryRun: *dryRun}, &d)
-			err = command.Failed(err)
-		} else {
-			d, err = replayAtRest(cmd.Context(), &flags.ConfigFlags, o, sink, start, *dryRun)
-			err = errors.Join(err, o.Close())
-		}
+		err = client.PostJSON(cmd.Context(), "/sinks"+adminclient.Path(sink, "replay"), exporter.ReplayRequest{ReplayFrom: start, DryRun: *dryRun}, &d)
 		if err != nil {
-			return err
+			return command.Failed(err)
 		}
 		if output.Value == "json" {
 			return command.Failed(terminal.WriteJSON(cmd.OutOrStdout(), d))
 		}
-		return command.Failed(writeReplay(cmd.OutOrStdout(), d, client != nil))
+		return command.Failed(writeReplay(cmd.OutOrStdout(), d))
 	}
 	return cmd
-}
-
-// replayAtRest sets back a sink of the queue o.
-func replayAtRest(ctx context.Context, flags *command.ConfigFlags, o *inspect.Queue, sink string, from inspect.ReplayFrom, dryRun bool) (d inspect.ReplayDocument, err error) {
-	cfg, err := flags.Load()
-	if err != nil {
-		return d, err
-	}
-	if err := checkReplaySink(cfg, sink); err != nil {
-		return d, err
-	}
-	r, err := exporter.PlanReplay(ctx, o, sink, from)
-	if err == nil && !dryRun {
-		err = o.Replay(r)
-	}
-	return r.Document(!dryRun), command.Failed(err)
 }
 
 // parseReplayFrom reads --from.
@@ -110,24 +86,8 @@ func parseReplayFrom(text string, now time.Time) (inspect.ReplayFrom, error) {
 	return inspect.ReplayFrom{}, fmt.Errorf("--from %q is not valid: give the number of a record, a time such as 2026-01-05T10:00:00Z, or a duration such as 2h (a day is 24h)", text)
 }
 
-// checkReplaySink refuses a sink that would not deliver what it is set back to.
-func checkReplaySink(cfg *exporter.Config, name string) error {
-	var names []string
-	for _, s := range cfg.Sinks {
-		names = append(names, s.Name)
-		if s.Name != name {
-			continue
-		}
-		if s.Retire {
-			return fmt.Errorf("sink %s has retire: true: docket delivers nothing more to it", name)
-		}
-		return command.Failed(s.CheckReplay())
-	}
-	return fmt.Errorf("sink %q is not configured: choose one of %s", name, strings.Join(names, ", "))
-}
-
-// writeReplay shows d as text; running says that a docket carries it out.
-func writeReplay(w io.Writer, d inspect.ReplayDocument, running bool) error {
+// writeReplay shows d as text.
+func writeReplay(w io.Writer, d inspect.ReplayDocument) error {
 	if d.Records == 0 && d.Lost == 0 {
 		end := "sink " + d.Sink + " continues with this record, whatever position its destination has"
 		if !d.Done {
@@ -140,12 +100,9 @@ func writeReplay(w io.Writer, d inspect.ReplayDocument, running bool) error {
 	if d.Lost > 0 {
 		lost = fmt.Sprintf("; lost to damage in this range: %d", d.Lost)
 	}
-	end := "sink " + d.Sink + " is set back: docket redelivers when it runs"
-	switch {
-	case !d.Done:
+	end := "sink " + d.Sink + " is set back: docket redelivers now"
+	if !d.Done {
 		end = "nothing was changed: this was a dry run"
-	case running:
-		end = "sink " + d.Sink + " is set back: docket redelivers now"
 	}
 	var oldest, newest time.Time
 	if d.Oldest != nil && d.Newest != nil {

@@ -68,19 +68,6 @@ func TestSocketBeforeAddress(t *testing.T) {
 	}
 }
 
-func TestPost(t *testing.T) {
-	dir := t.TempDir()
-	serve(t, listen(t, "unix", filepath.Join(dir, exporter.AdminSocket)), "socket")
-	res, err := ForQueue(dir).Post(t.Context(), "/sinks/siem/retry", map[string]int{"a": 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if text, _ := io.ReadAll(res.Body); string(text) != `socket POST /sinks/siem/retry   {"a":1}` {
-		t.Errorf("got %s", text)
-	}
-}
-
 // Nobody to ask is told apart from who must not ask.
 func TestUnreached(t *testing.T) {
 	closed := listen(t, "tcp", "127.0.0.1:0")

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/segment"
 )
@@ -79,19 +80,6 @@ func TestReadQueue(t *testing.T) {
 	}
 }
 
-func TestQueueFacts(t *testing.T) {
-	q, err := fakeQueue(t, 0).Queue(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a, ok := q.Sink("siem"); a.Next != 7 || !ok || q.FirstSeq() != 2 || q.ID() != "q" {
-		t.Errorf("got %+v", q)
-	}
-	if _, ok := q.Sink("bus"); ok {
-		t.Error("got a sink that there is not")
-	}
-}
-
 // Who reads may stop.
 func TestReadQueueEnds(t *testing.T) {
 	q, err := fakeQueue(t, 1000).Queue(t.Context())
@@ -110,5 +98,35 @@ func TestLineThatIsNoRecord(t *testing.T) {
 		if r, err := inspect.ParseRecord([]byte(line)); err == nil || !strings.Contains(err.Error(), "not a record") {
 			t.Errorf("%s: got %+v, %v", line, r, err)
 		}
+	}
+}
+
+// A list of dead letters is read as it comes. What answers may not be docket, or break off.
+func TestDeadLettersOfAnother(t *testing.T) {
+	for name, test := range map[string]struct {
+		status int
+		body   string
+		want   string
+	}{
+		"good":          {200, "[{\"id\":\"q-1\"},\n{\"id\":\"q-2\"}]\n", ""},
+		"not found":     {404, "404 page not found\n", "check that this is docket's admin endpoint"},
+		"its words":     {403, "use admin.sock\n", "use admin.sock"},
+		"no JSON":       {200, "<html>", "read the answer of docket at "},
+		"breaks off":    {200, `[{"id":"q-1"},`, "read the answer of docket at "},
+		"one and a bit": {200, `[{"id":"q-1"}`, "read the answer of docket at "},
+		"control words": {500, "a\x1b[31mb", "a [31mb"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(test.status)
+				fmt.Fprint(w, test.body)
+			}))
+			defer server.Close()
+			n := 0
+			err := ForAddress(server.Listener.Addr().String()).ListLetters(t.Context(), "siem", func(deadletter.Summary) error { n++; return nil })
+			if test.want == "" && (err != nil || n != 2) || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got %d letters and error %v, want %q", n, err, test.want)
+			}
+		})
 	}
 }

@@ -11,19 +11,19 @@ import (
 
 // Letter is one record set aside.
 type Letter struct {
-	Seq         uint64 // of the record in its queue; one letter a seq
-	Incarnation string // of the queue that stored the record: the first half of its id
-	Source      string
-	Producer    string
-	Received    time.Time
-	Reason      string // the failure as the sink put it, without secrets
-	Status      string // code of the destination's answer; may be empty
-	Answer      string // its words; may be empty
-	Attempts    int
-	FirstFailed time.Time
-	LastFailed  time.Time
-	Redriving   bool   // waits to be sent again
-	Record      []byte // byte for byte as it would be sent; without a newline
+	Seq         uint64    `json:"seq,omitempty"`         // of the record in its queue; one letter a seq
+	Incarnation string    `json:"incarnation,omitempty"` // of the queue that stored the record: the first half of its id
+	Source      string    `json:"source,omitempty"`
+	Producer    string    `json:"producer,omitempty"`
+	Received    time.Time `json:"received,omitzero"`
+	Reason      string    `json:"reason,omitempty"` // the failure as the sink put it, without secrets
+	Status      string    `json:"status,omitempty"` // code of the destination's answer
+	Answer      string    `json:"answer,omitempty"` // its words
+	Attempts    int       `json:"attempts,omitempty"`
+	FirstFailed time.Time `json:"firstFailed,omitzero"`
+	LastFailed  time.Time `json:"lastFailed,omitzero"`
+	Redriving   bool      `json:"-"` // waits to be sent again
+	Record      []byte    `json:"-"` // byte for byte as it would be sent; without a newline
 }
 
 var (
@@ -36,13 +36,8 @@ var (
 
 // Options configure a Store.
 type Options struct {
-	// Queue is the UUID of the queue, the first half of the ids of letters that an earlier docket has
-	// written: they have no incarnation.
-	Queue string
 	// MaxBytes bounds the letters. 0: no bound.
 	MaxBytes int64
-	// ReadOnly changes no file, not even to set damage aside.
-	ReadOnly bool
 	// Log receives reports of damage; nil: no log.
 	Log *slog.Logger
 }
@@ -101,7 +96,7 @@ func (s *Store) Find(text string) (seq uint64, ok bool, err error) {
 	if err != nil || seq == 0 || at == 0 || strconv.FormatUint(seq, 10) != text[at+1:] {
 		return 0, false, &IDError{text}
 	}
-	letter, ok, err := s.about(seq)
+	letter, ok, err := s.Get(seq)
 	if errors.Is(err, ErrDamaged) {
 		return seq, ok, nil
 	}

@@ -7,43 +7,33 @@
 //
 //	letters.log           the letters; absent when there are none
 //	letters.log.new       a log being written anew; means nothing
-//	damaged-<crc>-<n>     n bytes of a log that could not be read, set aside
+//	damaged-<crc>-<n>     a log of n bytes with a line that could not be read, set aside
 //
-// The log is text, a line for each thing that happened:
+// The log is text, a line for each thing that happened: the CRC-32C of what follows it in
+// 8 hexadecimal digits, a space, and a JSON object.
 //
-//	<crc> log <after> <version>
-//	<crc> kept <after> <seq> <about bytes> <record bytes> <record crc> <about> <record>
-//	<crc> redriving ...   the same, of a letter that waits to be sent again
-//	<crc> redrive <after> <seqs>
-//	<crc> remove <after> <seqs>
+//	{"version":2}                               the first line
+//	{"seq":7,"source":"webhook",...,"record":R} a letter. R is the record, byte for byte as it came
+//	{"redrive":[7,9]}                           these letters wait to be sent again
+//	{"remove":[7]}                              these letters are gone
 //
-// A crc is the CRC-32C in 8 hexadecimal digits. The first covers what follows it,
-// up to the record or the end of the line; the record has one of its own, so that
-// the rest of a letter can be read without it. About is a JSON object. Seqs are
-// ranges, "3-7,9": the letters there are between their ends. After is an offset: the lines
-// before it were durable when this one was written.
-//
-// A record is stored byte for byte as it came. It holds no newline. Otherwise a
-// producer could put a line of the log into a record, and a reader that looks for
-// the next line after damage would accept that line.
+// A later letter of the same seq replaces the earlier one, and waits for nothing. A record holds
+// no newline.
 //
 // # Crashes
 //
-// Every change is one write at the end of the log and one sync. Bytes that cannot be read
-// behind the last offset that a line calls durable are a torn tail: they were not
-// acknowledged, and are cut, whole lines behind the tear included. Bytes that cannot be read
-// before it are damage, and cost the lines they are in. Both are first copied to a file of
-// their own, unless they are all zeros.
+// Every change is one write at the end of the log and one sync. A last line without a newline is
+// what a crash left of a write that was not acknowledged: it is cut. Any other line that cannot
+// be read is damage: the whole file is copied aside, and a new log with the other lines replaces it.
 //
-// A line that a killed process has written may be in the page cache alone, and after a
-// failed sync it may stay there and never reach the disk. So Open rewrites the last
-// lines, which no later line calls durable, and syncs.
+// A line that a killed process has written may be in the page cache alone, and after a failed sync
+// it may stay there and never reach the disk. So Open writes the end of the log again.
 //
 // A log whose sync has failed is never written again. The next change first copies the
 // letters into a new log, which replaces the old one. A log with more garbage than
 // letters is compacted in the same way. Old and new hold the same letters, so it does
 // not matter which of them a power cut leaves.
 //
-// Removing the last letter removes the log. That needs no disk space, so it works on a
-// full disk.
+// Removing the last letter removes the log, or renames it where a part is damaged. That needs no
+// disk space, so it works on a full disk.
 package deadletter

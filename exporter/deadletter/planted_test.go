@@ -12,7 +12,7 @@ import (
 // A link that somebody has put in the place of a file or directory of the dead letters
 // leads nothing away: the store says its name.
 func TestPlantedLinksAreNotFollowed(t *testing.T) {
-	for _, planted := range []string{"deadletters", "deadletters/siem", "deadletters/siem/" + logFile, "deadletters/siem/" + newFile} {
+	for _, planted := range []string{"deadletters", "deadletters/siem", "deadletters/siem/" + logFile, "deadletters/siem/" + logFile + ".new"} {
 		t.Run(planted, func(t *testing.T) {
 			outside := t.TempDir()
 			const canary = "not docket's"
@@ -41,7 +41,7 @@ func TestPlantedLinksAreNotFollowed(t *testing.T) {
 				}
 			}
 			got, isPlanted := errors.AsType[*rooted.PlantedError](err)
-			if planted == "deadletters/siem/"+newFile { // it is docket's to replace
+			if planted == "deadletters/siem/"+logFile+".new" { // it is docket's to replace
 				if err != nil {
 					t.Errorf("got error %v", err)
 				}

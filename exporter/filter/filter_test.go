@@ -1,9 +1,7 @@
 package filter_test
 
 import (
-	"os"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/docket-export/docket/exporter/filter"
@@ -180,26 +178,6 @@ func TestEmptyTakesAll(t *testing.T) {
 	}
 }
 
-// One filter serves several deliveries at a time.
-func TestConcurrentUse(t *testing.T) {
-	f := mustCompile(t, `record.l.exists(x, x.n == record.n) && record.n > 1`)
-	var group sync.WaitGroup
-	for range 8 {
-		group.Go(func() {
-			for i := range 200 {
-				record, want := `{"n":1,"l":[{"n":1}]}`, false
-				if i%2 == 0 {
-					record, want = `{"n":2,"l":[{"n":1},{"n":2}]}`, true
-				}
-				if got, err := f.Takes([]byte(record)); got != want || err != nil {
-					t.Errorf("got %t, %v, want %t", got, err, want)
-				}
-			}
-		})
-	}
-	group.Wait()
-}
-
 // FuzzTakes: no record, and no text that is none, makes a filter panic or stall.
 func FuzzTakes(f *testing.F) {
 	f.Add([]byte(`{"a":1,"l":[{"a":2},[],{}],"s":"\u0041"}`))
@@ -216,33 +194,4 @@ func FuzzTakes(f *testing.F) {
 			_, _ = filter.Takes(record)
 		}
 	})
-}
-
-// firstRecord returns the first line of a file of real records.
-func firstRecord(b *testing.B, name string) []byte {
-	b.Helper()
-	text, err := os.ReadFile("../../testdata/records/" + name)
-	if err != nil {
-		b.Fatal(err)
-	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	return []byte(line)
-}
-
-func BenchmarkTakes(b *testing.B) {
-	record := firstRecord(b, "gatekeeper-admission.ndjson")
-	for name, when := range map[string]string{
-		"one field":    `record.enforcementAction == "deny"`,
-		"three fields": `record.enforcementAction == "deny" && record.process != "audit" && record.resourceKind in ["Pod", "Secret"]`,
-		"a loop":       `["deny", "warn"].exists(x, record.enforcementAction == x)`,
-	} {
-		f := mustCompile(b, when)
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(record)))
-			b.ReportAllocs()
-			for b.Loop() {
-				_, _ = f.Takes(record)
-			}
-		})
-	}
 }

@@ -74,23 +74,3 @@ func TestNormalizedCheck(t *testing.T) {
 		})
 	}
 }
-
-// BenchmarkNormalized compares what a filter costs on a field of the record with the
-// same on the normalized form.
-func BenchmarkNormalized(b *testing.B) {
-	record := firstRecord(b, "gatekeeper-admission.ndjson")
-	for name, when := range map[string]string{
-		"record":           `record.enforcementAction == "deny"`,
-		"normalized":       `normalized.decision == "deny"`,
-		"two of record":    `record.enforcementAction == "deny" && record.resourceNamespace == "shop"`,
-		"two of the other": `normalized.decision == "deny" && normalized.resource.namespace == "shop"`,
-	} {
-		f := mustCompile(b, when)
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				_, _ = f.Takes(record)
-			}
-		})
-	}
-}

@@ -33,12 +33,11 @@ type Cursor struct {
 	name string
 
 	// These are guarded by q.mu.
-	account     Account                                    // what is done; DeadLettered is all that was set aside, once it can be counted
-	setAside    func(next uint64) (kept, redriving uint64) // counts it; nil: nobody can yet
-	holes       []segment.SeqRange                         // damaged ranges between account.Next and next, in order
-	returned    uint64                                     // seq of the last record that Next has returned, or passed as damaged
-	outstanding []returned                                 // batches that are not done, in order
-	gathering   returned                                   // the batch that Next is at work on; its last seq is not known yet
+	account     Account            // what is done
+	holes       []segment.SeqRange // damaged ranges between account.Next and next, in order
+	returned    uint64             // seq of the last record that Next has returned, or passed as damaged
+	outstanding []returned         // batches that are not done, in order
+	gathering   returned           // the batch that Next is at work on; its last seq is not known yet
 
 	next uint64 // the seq that Next will return next
 
@@ -126,7 +125,7 @@ func (c *Cursor) Close() {
 	defer c.q.mu.Unlock()
 	if c.q.cursors[c.name] == c {
 		delete(c.q.cursors, c.name)
-		c.q.parked[c.name] = c.now()
+		c.q.parked[c.name] = c.account
 	}
 }
 
@@ -134,7 +133,7 @@ func (c *Cursor) Close() {
 func (c *Cursor) Account() Account {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
-	return c.now()
+	return c.account
 }
 
 // OldestPending is when the first record that is not done was received. ok is

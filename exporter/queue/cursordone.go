@@ -40,40 +40,9 @@ func (c *Cursor) SetReplayed(replayed int64) {
 	wake(c.q.dirty)
 }
 
-// CountSetAside makes the account call count, from now on, for the records that were
-// set aside. count returns how many of them before next are kept, and how many are
-// to be delivered after all. CountSetAside returns how many are gone; these count as
-// dropped. count is called with the queue locked: it must not call the queue, nor
-// wait for long.
-func (c *Cursor) CountSetAside(count func(next uint64) (kept, redriving uint64)) (dropped uint64) {
-	c.q.mu.Lock()
-	defer c.q.mu.Unlock()
-	dropped = c.account.Adopt(count(c.account.Next))
-	c.setAside = count
-	c.fold()
-	wake(c.q.dirty)
-	return dropped
-}
-
-// fold makes DeadLettered all records that are still set aside. Callers hold q.mu.
-func (c *Cursor) fold() {
-	c.account = c.now()
-	c.account.DeadLettered, c.account.Redriving = c.account.DeadLettered+c.account.Redriving, 0
-}
-
-// now is the account with what count says of the records that were set aside. Callers
-// hold q.mu.
-func (c *Cursor) now() Account {
-	a := c.account
-	if c.setAside != nil {
-		a.Split(c.setAside(a.Next))
-	}
-	return a
-}
-
 // Redelivered counts n records that were set aside as delivered. Once the count is
 // durable it calls remove, which removes the records from where they are kept. After a
-// crash in between, the records come again, and none counts as dropped. If the count
+// crash in between, the records come again. If the count
 // cannot become durable, or remove fails, nothing is counted. It fails when ctx is done,
 // with ErrClosed, and with the error of remove.
 func (c *Cursor) Redelivered(ctx context.Context, n uint64, remove func() error) error {
@@ -83,7 +52,6 @@ func (c *Cursor) Redelivered(ctx context.Context, n uint64, remove func() error)
 	move := func(from, to *uint64) {
 		c.q.mu.Lock()
 		defer c.q.mu.Unlock()
-		c.fold() // else what is about to go would hide what is gone
 		n = min(n, *from)
 		*from -= n
 		*to += n

@@ -155,7 +155,7 @@
 //	    48    16  zero
 //	    64        for each sink: length of its name, name, next seq, the counts
 //	              delivered, filtered, deadLettered, dropped, corrupt,
-//	              redriving, how many of dropped were for want of room,
+//	              zero, how many of dropped were for want of room,
 //	              the seq at which a replay ends, and when the last one was
 //	              asked for, Unix nanoseconds
 //

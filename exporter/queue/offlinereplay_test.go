@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,7 +47,7 @@ func TestReplay(t *testing.T) {
 	if a, _ := o.Sink("a"); a.Next != 11 {
 		t.Errorf("got a sink at %d after planning, want it where it was, at 11", a.Next)
 	}
-	must(t, o.Replay(r))
+	o = setAccount(t, opts, o, r.Sink, r.After)
 	must(t, o.Close())
 
 	q := open(t, opts)
@@ -76,10 +75,10 @@ func TestReplayFromWhereItStands(t *testing.T) {
 		if r.Count() != 0 || counts(r.After) != counts(before) || r.After.Replayed <= before.Replayed {
 			t.Errorf("got %+v, want %+v and a later replay", r, before)
 		}
-		must(t, o.Replay(r))
+		o = setAccount(t, opts, o, r.Sink, r.After)
 		before = r.After
 		before.Replayed += int64(time.Hour) // the clock is set back now
-		must(t, o.Replay(inspect.Replay{Sink: "a", After: before}))
+		o = setAccount(t, opts, o, "a", before)
 	}
 }
 
@@ -90,7 +89,7 @@ func TestReplayOfAReplay(t *testing.T) {
 	for _, from := range []uint64{8, 2} {
 		r, err := o.PlanReplay(t.Context(), "a", from, noLetters)
 		must(t, err)
-		must(t, o.Replay(r))
+		o = setAccount(t, opts, o, r.Sink, r.After)
 	}
 	if a, _ := o.Sink("a"); counts(a) != (Account{Next: 2, Delivered: 1, ReplayTo: 11}) {
 		t.Errorf("account: got %+v, want it at 2 with a replay up to 11", a)
@@ -148,7 +147,7 @@ func TestReplayAtOfEqualTimes(t *testing.T) {
 	drain(t, q, cur)
 	closeQueue(t, q)
 	o := offline(t, opts)
-	must(t, o.Replay(inspect.Replay{Sink: "a", After: Account{Next: 5, Delivered: 4}}))
+	o = setAccount(t, opts, o, "a", Account{Next: 5, Delivered: 4})
 	got, err := o.ReplayAt(t.Context(), "a", at.Add(time.Minute))
 	must(t, err)
 	if got != 2 {
@@ -180,7 +179,7 @@ func TestReplayOfWhatIsGone(t *testing.T) {
 	o = offline(t, opts)
 	_, err = o.PlanReplay(t.Context(), "a", 5, noLetters)
 	check("before a hole", err, 10, start.Add(3*time.Minute), "records 7 to 9 cannot be found")
-	must(t, o.Replay(inspect.Replay{Sink: "a", After: Account{Next: 6, Delivered: 5}}))
+	o = setAccount(t, opts, o, "a", Account{Next: 6, Delivered: 5})
 	if _, err = o.PlanReplay(t.Context(), "a", 4, noLetters); err != nil {
 		t.Errorf("got %v, want that a hole beyond the sink does not matter", err)
 	}
@@ -207,7 +206,7 @@ func TestReplayOverDamage(t *testing.T) {
 		if counts(r.After) != want || r.Lost != 3 {
 			t.Errorf("%s: got %+v and %d lost, want %+v and 3", sink, r.After, r.Lost, want)
 		}
-		must(t, o.Replay(r))
+		o = setAccount(t, opts, o, r.Sink, r.After)
 	}
 	must(t, o.Close())
 	q = open(t, opts)
@@ -232,7 +231,7 @@ func TestReplayDoesNotForgetWhatWasDurable(t *testing.T) {
 	o := offline(t, opts)
 	r, err := o.PlanReplay(t.Context(), "a", 2, noLetters)
 	must(t, err)
-	must(t, o.Replay(r))
+	o = setAccount(t, opts, o, r.Sink, r.After)
 	must(t, o.Close())
 	q := open(t, opts)
 	if got := q.LastSeq(); got != 10 {
@@ -240,24 +239,17 @@ func TestReplayDoesNotForgetWhatWasDurable(t *testing.T) {
 	}
 }
 
-// A replay that is not durable is not reported as done.
-func TestReplayOnAFailingDisk(t *testing.T) {
-	opts, _ := retained(t)
-	fsys := &faultFS{FS: disk.OS("")}
-	opts.FS = fsys
-	o := offline(t, opts)
-	r, err := o.PlanReplay(t.Context(), "a", 2, noLetters)
-	must(t, err)
-	fsys.set(func(op, name string) error {
-		if op == "sync" && strings.HasSuffix(name, state.CursorsFile) {
-			return errDisk
-		}
-		return nil
-	})
-	if err := o.Replay(r); !errors.Is(err, errDisk) {
-		t.Errorf("got %v, want %v", err, errDisk)
-	}
-}
-
 // noLetters says that nothing is dead-lettered.
-func noLetters(segment.SeqRange) (kept, redriving uint64) { return 0, 0 }
+func noLetters(segment.SeqRange) uint64 { return 0 }
+
+// setAccount gives a sink of the queue o, at rest, another account, and opens the queue again.
+func setAccount(t *testing.T, opts Options, o *inspect.Queue, sink string, a Account) *inspect.Queue {
+	t.Helper()
+	must(t, o.Close())
+	file, accounts, err := state.OpenCursorFile(disk.OS(""), opts.Directory)
+	must(t, err)
+	accounts[sink] = a
+	must(t, file.Write(accounts))
+	must(t, file.File.Close())
+	return offline(t, opts)
+}

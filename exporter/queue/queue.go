@@ -385,7 +385,7 @@ func (b *books) accounts() map[string]Account {
 	all := make(map[string]Account, len(b.parked)+len(b.cursors))
 	maps.Copy(all, b.parked)
 	for name, c := range b.cursors {
-		all[name] = c.now()
+		all[name] = c.account
 	}
 	return all
 }

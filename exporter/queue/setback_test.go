@@ -15,7 +15,7 @@ import (
 // plan says what setting sink a of q back to record from means.
 func plan(t *testing.T, q *Queue, from uint64) (before, after Account) {
 	t.Helper()
-	r, err := live(t, q).PlanReplay(t.Context(), "a", from, func(segment.SeqRange) (kept, redriving uint64) { return 0, 0 })
+	r, err := live(t, q).PlanReplay(t.Context(), "a", from, func(segment.SeqRange) uint64 { return 0 })
 	must(t, err)
 	return r.Before, r.After
 }

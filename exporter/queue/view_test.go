@@ -130,7 +130,7 @@ func TestReplayIsPlannedLive(t *testing.T) {
 	storeNumbered(t, q, 1, 9, 2)
 	drain(t, q, c)
 	must(t, c.Settle(9, Outcome{Filtered: 2}))
-	r, err := live(t, q).PlanReplay(t.Context(), "a", 4, func(segment.SeqRange) (kept, redriving uint64) { return 0, 0 })
+	r, err := live(t, q).PlanReplay(t.Context(), "a", 4, func(segment.SeqRange) uint64 { return 0 })
 	must(t, err)
 	if want := (state.Account{Next: 4, Delivered: 1, Filtered: 2, ReplayTo: 10}); counts(r.After) != want || r.Count() != 6 || r.Oldest.IsZero() {
 		t.Errorf("got %+v, want the account %+v", r, want)

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/docket-export/docket/config"
@@ -212,28 +211,6 @@ func TestKubernetesSecrets(t *testing.T) {
 	}
 }
 
-// A pointer neither brings back what the preset removes nor hides what an object is.
-func TestPresetBesidePointers(t *testing.T) {
-	tests := map[string]struct {
-		rule         redact.Rule
-		record, want string
-	}{
-		"a value in data": {replace("/data/a", "x"), `{"kind":"Secret","data":{"a":1}}`, `{"kind":"Secret"}`},
-		"data itself":     {replace("/data", "x"), `{"data":{"a":1},"kind":"Secret"}`, `{"kind":"Secret"}`},
-		"data of others":  {replace("/data", "x"), `{"data":{"a":1},"kind":"Pod","s":"Secret"}`, `{"data":"x","kind":"Pod","s":"Secret"}`},
-		"the kind":        {remove("/kind"), `{"kind":"Secret","data":1,"a":1}`, `{"a":1}`},
-		"the reference":   {remove("/objectRef"), `{"requestObject":{"data":1},"objectRef":{"resource":"secrets"}}`, `{"requestObject":{}}`},
-		"around a Secret": {replace("/o", "x"), `{"o":{"kind":"Secret","data":1},"a":1}`, `{"o":"x","a":1}`},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := redacted(t, newRedactor(t, tt.rule, secrets), tt.record); got != tt.want {
-				t.Errorf("got  %s\nwant %s", got, tt.want)
-			}
-		})
-	}
-}
-
 // Text that quotes itself again and again is not followed for ever.
 func TestQuotedSecretsEnd(t *testing.T) {
 	text := `{"a":1}`
@@ -347,38 +324,6 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// The most pointers there can be all count.
-func TestManyPointers(t *testing.T) {
-	var rules []redact.Rule
-	record := `{"last":0`
-	for i := range 64 {
-		rules = append(rules, remove(fmt.Sprint("/", i)))
-		record += fmt.Sprintf(`,"%d":%d`, i, i)
-	}
-	if got, want := redacted(t, newRedactor(t, rules...), record+"}"), `{"last":0}`; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
-func TestConcurrentUse(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "key")
-	writeKey(t, file, "key")
-	r := newRedactor(t, secrets, redact.Rule{Pointer: "/h", Action: redact.HMACSHA256, KeyFile: config.SecretFile(file)})
-	var group sync.WaitGroup
-	for n := range 8 {
-		group.Go(func() {
-			record := fmt.Sprintf(`{"h":%d,"kind":"Secret","data":{"n":%d},"n":%d}`, n, n, n)
-			want := fmt.Sprintf(`{"h":"%s","kind":"Secret","n":%d}`, hmacOf("key", fmt.Sprint(n)), n)
-			for range 200 {
-				if got, err := r.Append(nil, []byte(record), 1000); err != nil || string(got) != want {
-					t.Errorf("got %s, %v, want %s", got, err, want)
-				}
-			}
-		})
-	}
-	group.Wait()
-}
-
 // What nothing is to be done about costs no allocation.
 func TestNoAllocations(t *testing.T) {
 	const most = 2 * raceEnabled // the race detector has a pool lose a quarter of what it gets
@@ -392,33 +337,6 @@ func TestNoAllocations(t *testing.T) {
 	})
 	if got > most {
 		t.Errorf("got %v allocations for a record, want at most %d", got, most)
-	}
-}
-
-func BenchmarkAppend(b *testing.B) {
-	record := recordOf(b, "gatekeeper-admission.ndjson", 1)
-	event := recordOf(b, "kubernetes-audit.ndjson", 0)
-	secret := fmt.Appendf(nil, `{"event":%s,"object":{"data":{"a":"b"},"kind":"Secret"}}`, event)
-	dst := make([]byte, 0, 1<<16)
-	for name, c := range map[string]struct {
-		record []byte
-		rules  []redact.Rule
-	}{
-		"preset, nothing to do":  {record, []redact.Rule{secrets}},
-		"pointer, nothing to do": {record, []redact.Rule{remove("/request/object/data/*")}},
-		"preset, audit event":    {event, []redact.Rule{secrets}},
-		"preset, Secret":         {secret, []redact.Rule{secrets}},
-	} {
-		r := newRedactor(b, c.rules...)
-		b.Run(fmt.Sprintf("%s, %d bytes", name, len(c.record)), func(b *testing.B) {
-			b.SetBytes(int64(len(c.record)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := r.Append(dst, c.record, len(c.record)); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -31,7 +30,7 @@ type ReplayFrom struct {
 }
 
 // Plan is PlanReplay from a number or a time.
-func (o *Queue) Plan(ctx context.Context, sink string, from ReplayFrom, count func(segment.SeqRange) (kept, redriving uint64)) (Replay, error) {
+func (o *Queue) Plan(ctx context.Context, sink string, from ReplayFrom, count func(segment.SeqRange) uint64) (Replay, error) {
 	if from.Seq == 0 {
 		var err error
 		if from.Seq, err = o.ReplayAt(ctx, sink, from.Time); err != nil {
@@ -74,12 +73,12 @@ func notKept(first uint64, received time.Time, why string) error {
 }
 
 // PlanReplay returns what setting sink back to record from does, and changes nothing. count
-// returns how many records of a range are dead-lettered, and how many are redriving: they
+// returns how many records of a range have dead letters: they
 // will no longer be before the sink's position. It fails when from is no longer kept, when
 // the sink is unknown, and when the sink has not passed the record before from: a replay
 // never skips. If from is the sink's position, no record is delivered again, but a
 // destination that keeps another position for the sink loses that position.
-func (o *Queue) PlanReplay(ctx context.Context, sink string, from uint64, count func(segment.SeqRange) (kept, redriving uint64)) (Replay, error) {
+func (o *Queue) PlanReplay(ctx context.Context, sink string, from uint64, count func(segment.SeqRange) uint64) (Replay, error) {
 	a, err := o.account(sink)
 	switch {
 	case err != nil:
@@ -102,8 +101,7 @@ func (o *Queue) PlanReplay(ctx context.Context, sink string, from uint64, count 
 	}
 	r := Replay{Sink: sink, Records: segment.SeqRange{From: from, To: a.Next}, Before: a}
 	r.Lost = o.lostIn(r.Records)
-	kept, redriving := count(r.Records)
-	if r.After, err = a.SetBack(from, state.Account{Corrupt: r.Lost, DeadLettered: kept, Redriving: redriving}); err != nil {
+	if r.After, err = a.SetBack(from, state.Account{Corrupt: r.Lost, DeadLettered: count(r.Records)}); err != nil {
 		return Replay{}, fmt.Errorf("sink %s: %w", sink, err)
 	}
 	r.After = r.After.ReplayedNow(time.Now())
@@ -149,39 +147,6 @@ func (o *Queue) ReplayAt(ctx context.Context, sink string, t time.Time) (uint64,
 		err = fmt.Errorf("sink %s has passed no record that was received at or after %s: nothing to replay", sink, t.UTC().Format(time.RFC3339))
 	}
 	return seq, err
-}
-
-// Replay sets the sink back as planned, durably, and reads the state of the
-// queue again. r must be a plan of this o, made after the last change.
-func (o *Queue) Replay(r Replay) error {
-	if err := o.acquire(); err != nil {
-		return err
-	}
-	return o.saveAccount(r.Sink, r.After)
-}
-
-// saveAccount makes the account of sink durable, and takes note of what it now
-// finds. Callers hold the lock.
-func (o *Queue) saveAccount(sink string, a state.Account) error {
-	accounts := maps.Clone(o.found.Accounts)
-	accounts[sink] = a
-	if err := o.writeAccounts(accounts); err != nil {
-		return fmt.Errorf("queue %s: account of sink %s: %w", o.dir, sink, err)
-	}
-	return o.look()
-}
-
-// writeAccounts makes accounts durable in the cursors file, which must be usable.
-func (o *Queue) writeAccounts(accounts map[string]state.Account) error {
-	file, _, err := state.OpenCursorFile(o.fsys, o.dir)
-	if err != nil {
-		return err
-	}
-	defer file.File.Close()
-	if err := file.Confirm(); err != nil {
-		return err
-	}
-	return file.Write(accounts)
 }
 
 func (o *Queue) account(sink string) (state.Account, error) {
@@ -292,21 +257,4 @@ func (o *Queue) skipBefore(ctx context.Context, first uint64, t time.Time) uint6
 		first = s.FirstSeq
 	}
 	return first
-}
-
-// CountSetAside corrects the account of a sink in a queue at rest. count returns how many
-// of the records before the position are kept as dead letters, and how many are to be
-// delivered after all. If the queue does not know the sink, or its cursors file is
-// damaged, there is no account to correct, which is no error.
-func (o *Queue) CountSetAside(sink string, count func(next uint64) (kept, redriving uint64)) error {
-	if err := o.acquire(); err != nil {
-		return err
-	}
-	a, ok := o.found.Accounts[sink]
-	usable := ok && o.found.CursorsErr == nil
-	before := a
-	if a.Adopt(count(a.Next)); !usable || a == before {
-		return nil
-	}
-	return o.saveAccount(sink, a)
 }

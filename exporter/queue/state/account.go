@@ -10,17 +10,14 @@ import (
 // Account is one sink's place in the queue and what became of the records before
 // it. At every moment
 //
-//	Next-1 = Delivered + Filtered + DeadLettered + Dropped + Corrupt + Redriving
+//	Next-1 = Delivered + Filtered + DeadLettered + Dropped + Corrupt
 type Account struct {
 	Next         uint64 // seq of the first record that is not done
 	Delivered    uint64
 	Filtered     uint64 // not meant for this sink
-	DeadLettered uint64 // set aside, outside of the queue
+	DeadLettered uint64 // set aside, and not delivered since
 	Dropped      uint64 // given up, by a policy or an operator
 	Corrupt      uint64 // lost to damage on disk
-	// Redriving counts records before Next that were set aside and are to be
-	// delivered after all.
-	Redriving uint64
 	// ForRoom counts those of Dropped that a full queue gave up.
 	ForRoom uint64
 	// ReplayTo is the seq at which a replay ends: the records from Next to it
@@ -34,7 +31,7 @@ type Account struct {
 
 // Pending is how many records of a queue whose newest is lastSeq the sink has yet
 // to deliver.
-func (a Account) Pending(lastSeq uint64) uint64 { return lastSeq + 1 - a.Next + a.Redriving }
+func (a Account) Pending(lastSeq uint64) uint64 { return lastSeq + 1 - a.Next }
 
 // Outcome says how many of the records that are done were not delivered, and why.
 type Outcome struct {
@@ -70,38 +67,10 @@ func (a *Account) DropForRoom(n uint64) {
 	a.ForRoom += n
 }
 
-// Split sets how many of the records that were set aside are kept, and how many are to
-// be delivered after all. It returns how many are neither: they were given up, and
-// count as dropped. If kept and redriving exceed the records that were set aside, the
-// excess was just delivered and is about to be removed.
-func (a *Account) Split(kept, redriving uint64) (dropped uint64) {
-	setAside := a.DeadLettered + a.Redriving
-	a.DeadLettered = min(kept, setAside)
-	a.Redriving = min(redriving, setAside-a.DeadLettered)
-	dropped = setAside - a.DeadLettered - a.Redriving
-	a.Dropped += dropped
-	return dropped
-}
-
-// Adopt is Split for an account that was lost, or lacks the last moments before a
-// crash. It moves records that are set aside, but counted otherwise, from the other
-// counts.
-func (a *Account) Adopt(kept, redriving uint64) (dropped uint64) {
-	setAside := a.DeadLettered + a.Redriving
-	missing := kept + redriving - min(kept+redriving, setAside)
-	for _, count := range []*uint64{&a.Delivered, &a.Filtered, &a.Dropped, &a.Corrupt} {
-		taken := min(missing, *count)
-		*count -= taken
-		missing -= taken
-		a.DeadLettered += taken
-	}
-	a.ForRoom = min(a.ForRoom, a.Dropped)
-	return a.Split(kept, redriving)
-}
-
-// fields lists the counts of a in the order of the file. Replayed follows them.
-func (a *Account) fields() []*uint64 {
-	return []*uint64{&a.Next, &a.Delivered, &a.Filtered, &a.DeadLettered, &a.Dropped, &a.Corrupt, &a.Redriving, &a.ForRoom, &a.ReplayTo}
+// fields lists the counts of a in the order of the file. Replayed follows them. redriving is what
+// earlier versions counted apart from DeadLettered.
+func (a *Account) fields(redriving *uint64) []*uint64 {
+	return []*uint64{&a.Next, &a.Delivered, &a.Filtered, &a.DeadLettered, &a.Dropped, &a.Corrupt, redriving, &a.ForRoom, &a.ReplayTo}
 }
 
 // ReplayedNow returns a with a replay requested now. The clock may have been set back since
@@ -112,7 +81,7 @@ func (a Account) ReplayedNow(now time.Time) Account {
 }
 
 // SetBack returns a with from as its next record. known says how many of the
-// records between are lost, dead-lettered or redriving. For the others it is not
+// records between are lost or dead-lettered. For the others it is not
 // known which were delivered: they are taken from Delivered first.
 func (a Account) SetBack(from uint64, known Account) (Account, error) {
 	rest := a.Next - from
@@ -125,8 +94,7 @@ func (a Account) SetBack(from uint64, known Account) (Account, error) {
 	}
 	take(&a.Corrupt, known.Corrupt)
 	take(&a.DeadLettered, known.DeadLettered)
-	take(&a.Redriving, known.Redriving)
-	for _, count := range []*uint64{&a.Delivered, &a.Filtered, &a.Dropped, &a.DeadLettered, &a.Redriving, &a.Corrupt} {
+	for _, count := range []*uint64{&a.Delivered, &a.Filtered, &a.Dropped, &a.DeadLettered, &a.Corrupt} {
 		take(count, rest)
 	}
 	a.ForRoom = min(a.ForRoom, a.Dropped)

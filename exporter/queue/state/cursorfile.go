@@ -162,7 +162,7 @@ func encodeSlot(id uuid.UUID, generation uint64, accounts map[string]Account) []
 		b = append(b, byte(len(name)))
 		b = append(b, name...)
 		a := accounts[name]
-		for _, v := range a.fields() {
+		for _, v := range a.fields(new(uint64)) {
 			b = le.AppendUint64(b, *v)
 		}
 		b = le.AppendUint64(b, uint64(a.Replayed))
@@ -192,9 +192,11 @@ func decodeSlot(b []byte) (id uuid.UUID, generation uint64, accounts map[string]
 		n := 1 + int(rest[0])
 		name := string(rest[1:n])
 		var a Account
-		for i, v := range a.fields() {
+		var redriving uint64
+		for i, v := range a.fields(&redriving) {
 			*v = le.Uint64(rest[n+8*i:])
 		}
+		a.DeadLettered += redriving
 		a.Replayed = int64(le.Uint64(rest[n+cursorEntry-8:]))
 		accounts[name] = a
 		rest = rest[n+cursorEntry:]
