@@ -224,17 +224,6 @@ func TestCheckNamesThePlace(t *testing.T) {
 	}
 }
 
-func TestCheckOfAMissingSegment(t *testing.T) {
-	opts := Options{Directory: t.TempDir(), SegmentBytes: 1}
-	q := open(t, opts)
-	c := cursorOf(t, q, "a")
-	storeNumbered(t, q, 1, 12, 3)
-	drain(t, q, c)
-	closeQueue(t, q)
-	must(t, os.Remove(segmentFiles(t, opts.Directory)[1]))
-	equal(t, "findings", summary(findings(t, offline(t, opts))), []string{"damage MissingRecords records 4 to 6"})
-}
-
 // Segments that every sink has passed are removed, and a crash can bring the
 // first of them back.
 func TestCheckOfARemovedSegmentThatIsBack(t *testing.T) {

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -83,20 +82,6 @@ func TestReplayFromWhereItStands(t *testing.T) {
 	}
 }
 
-// A second replay during the first keeps in mind how far it was done before.
-func TestReplayOfAReplay(t *testing.T) {
-	opts, _ := retained(t)
-	o := offline(t, opts)
-	for _, from := range []uint64{8, 2} {
-		r, err := o.PlanReplay(t.Context(), "a", from, noLetters)
-		must(t, err)
-		must(t, o.Replay(r))
-	}
-	if a, _ := o.Sink("a"); counts(a) != (Account{Next: 2, Delivered: 1, ReplayTo: 11}) {
-		t.Errorf("account: got %+v, want it at 2 with a replay up to 11", a)
-	}
-}
-
 func TestReplayFails(t *testing.T) {
 	opts, start := retained(t)
 	o := offline(t, opts)
@@ -131,28 +116,6 @@ func TestReplayAt(t *testing.T) {
 		if got != want {
 			t.Errorf("%s after the first: got record %d, want %d", after, got, want)
 		}
-	}
-}
-
-// Of segments that begin at one time the first counts.
-func TestReplayAtOfEqualTimes(t *testing.T) {
-	opts := Options{Directory: t.TempDir(), SegmentBytes: 1}
-	q := open(t, opts)
-	cur := cursorOf(t, q, "a")
-	at := time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
-	for i := range 4 {
-		c := chunk("{}")
-		c.Received = at.Add(time.Duration(i+1) / 2 * time.Minute) // 0, 1, 1, 2 minutes
-		store(t, q, c)
-	}
-	drain(t, q, cur)
-	closeQueue(t, q)
-	o := offline(t, opts)
-	must(t, o.Replay(inspect.Replay{Sink: "a", After: Account{Next: 5, Delivered: 4}}))
-	got, err := o.ReplayAt(t.Context(), "a", at.Add(time.Minute))
-	must(t, err)
-	if got != 2 {
-		t.Errorf("got record %d, want 2", got)
 	}
 }
 
@@ -237,25 +200,6 @@ func TestReplayDoesNotForgetWhatWasDurable(t *testing.T) {
 	q := open(t, opts)
 	if got := q.LastSeq(); got != 10 {
 		t.Errorf("got last seq %d, want 10: records 7 to 10 had their numbers", got)
-	}
-}
-
-// A replay that is not durable is not reported as done.
-func TestReplayOnAFailingDisk(t *testing.T) {
-	opts, _ := retained(t)
-	fsys := &faultFS{FS: disk.OS("")}
-	opts.FS = fsys
-	o := offline(t, opts)
-	r, err := o.PlanReplay(t.Context(), "a", 2, noLetters)
-	must(t, err)
-	fsys.set(func(op, name string) error {
-		if op == "sync" && strings.HasSuffix(name, state.CursorsFile) {
-			return errDisk
-		}
-		return nil
-	})
-	if err := o.Replay(r); !errors.Is(err, errDisk) {
-		t.Errorf("got %v, want %v", err, errDisk)
 	}
 }
 

@@ -393,6 +393,13 @@ func (s *session) kill() {
 }
 
 func (s *session) checkClosed() {
+	if s.disk != nil {
+		again := s.disk.Breaches()
+		again = slices.DeleteFunc(again, func(name string) bool { return !isSegment(name) }) // a slot of cursors is written anew each time
+		if len(again) > 0 {
+			s.t.Errorf("%s: synced again after a failed sync: %v", s.what, again)
+		}
+	}
 	if n := s.fs.OpenFiles(); n != 0 {
 		s.t.Errorf("%s: %d files are open after the end of a process", s.what, n)
 	}
