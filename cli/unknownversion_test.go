@@ -22,7 +22,7 @@ func TestQueueOfANewerDocketIsRefused(t *testing.T) {
 	writeFile(t, "queue/positions", content)
 	for _, args := range [][]string{
 		{"run", "-f", config}, {"queue", "ls", "-f", config}, {"queue", "check", "-f", config}, {"queue", "cat", "-f", config},
-		{"queue", "repair", "-f", config, "--apply"}, {"replay", "-f", config, "--sink", "export", "--from", "1"},
+		{"replay", "-f", config, "--sink", "export", "--from", "1"},
 	} {
 		p := startProcess(t, args...)
 		if got := p.wait(); got != command.ExitUsage {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,6 +66,20 @@ type sent struct {
 
 func (c sent) same(o sent) bool { return c.duplicates == o.duplicates }
 
+// askingLog asks the queue for its state with each line: a queue that logs with its lock held
+// hangs.
+type askingLog struct {
+	slog.Handler
+	q *atomic.Pointer[Queue]
+}
+
+func (l askingLog) Handle(ctx context.Context, r slog.Record) error {
+	if q := l.q.Load(); q != nil {
+		q.Stats()
+	}
+	return l.Handler.Handle(ctx, r)
+}
+
 type crashModel struct {
 	t    *testing.T
 	dice *rand.Rand
@@ -73,6 +88,7 @@ type crashModel struct {
 	log  *testlog.Buffer
 
 	q       *Queue
+	asked   atomic.Pointer[Queue]
 	ctx     context.Context
 	cursors map[string]*Cursor
 	last    map[string][]Record
@@ -98,7 +114,7 @@ func runCrashes(t *testing.T, seed uint64) {
 	if dice.IntN(3) == 0 {
 		m.opts.MaxBytes = 4 * m.opts.SegmentBytes
 	}
-	m.opts.Log = slog.New(slog.NewTextHandler(m.log, nil))
+	m.opts.Log = slog.New(askingLog{slog.NewTextHandler(m.log, nil), &m.asked})
 	defer func() {
 		if t.Failed() {
 			t.Log(m.log.String())
@@ -139,6 +155,7 @@ func (m *crashModel) start(operations int) bool {
 	q, err := Open(m.opts)
 	m.cursors, m.last = map[string]*Cursor{}, map[string][]Record{}
 	m.q = q
+	m.asked.Store(q)
 	if err != nil {
 		if m.ctx.Err() == nil {
 			m.fatalf("open: %v", err)
