@@ -27,6 +27,7 @@ type session struct {
 	disk *crashdisk.Disk // nil: the operating system's
 	fs   *testFS
 	opts Options
+	dice *rand.Rand // nil: frames take whole blocks
 
 	q       *Queue
 	ctx     context.Context
@@ -250,7 +251,11 @@ func (s *session) append(n int, refused string) {
 		c.lost = 5e9 + c.duplicates
 		x.Lost = []Tally{{Name: "deny", Count: c.lost}}
 		size := x.FrameSize() + len(strings.Join(c.records, "\n")) + 1
-		c.records[0] += strings.Repeat("x", int(alignBlock(int64(size)))-size)
+		pad := int(alignBlock(int64(size))) - size
+		if s.dice != nil {
+			pad = s.dice.IntN(2 * crashdisk.PageBytes)
+		}
+		c.records[0] += strings.Repeat("x", pad)
 		x.Records = []byte(strings.Join(c.records, "\n") + "\n")
 	}
 	s.chunks = append(s.chunks, c)
