@@ -148,7 +148,7 @@ func TestLostEndGivesOtherIDs(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				disk := crashdisk.New(rand.New(rand.NewPCG(1, 2)))
 				boot := func() *Queue {
-					disk.Boot(-1, func() {})
+					disk.Boot()
 					q, err := Open(Options{Directory: "/q", SegmentBytes: 16 << 10, FS: disk.Process()})
 					must(t, err)
 					return q

@@ -195,7 +195,7 @@ func (m *model) checkPeers() {
 }
 
 func (m *model) start() {
-	m.disk.Boot(-1, func() {})
+	m.disk.Boot()
 	m.opts.FS = m.disk.Process()
 	q, err := Open(m.opts)
 	if err != nil {

@@ -92,7 +92,7 @@ func TestPositionsAreKeptForADay(t *testing.T) {
 		var q *Queue
 		start := func() {
 			t.Helper()
-			disk.Boot(-1, func() {})
+			disk.Boot()
 			var err error
 			q, err = Open(Options{Directory: "/q", SegmentBytes: 1, FS: disk.Process()})
 			must(t, err)
@@ -130,7 +130,7 @@ func TestTheEndOfTheLogOutlivesARest(t *testing.T) {
 		disk := crashdisk.New(rand.New(rand.NewPCG(1, 1)))
 		start := func() *Queue {
 			t.Helper()
-			disk.Boot(-1, func() {})
+			disk.Boot()
 			q, err := Open(Options{Directory: "/q", SegmentBytes: 1, FS: disk.Process()})
 			must(t, err)
 			return q

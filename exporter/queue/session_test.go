@@ -81,7 +81,7 @@ func (s *session) start() {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	fsys := disk.OS("")
 	if s.disk != nil {
-		s.disk.Boot(-1, func() {})
+		s.disk.Boot()
 		fsys = s.disk.Process()
 	}
 	s.fs.Boot(fsys, s.cancel)

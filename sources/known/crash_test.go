@@ -60,7 +60,7 @@ func TestSyncOutlivesAPowerCut(t *testing.T) {
 // record, one without an identity, for which nothing is written.
 func TestCutOutlivesAPowerCut(t *testing.T) {
 	d := crashdisk.New(rand.New(rand.NewPCG(1, 1)))
-	d.Boot(-1, func() {})
+	d.Boot()
 	l, err := onDisk(d.Process(), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestCutOutlivesAPowerCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Cut(false, func(int) bool { return false })
-	d.Boot(-1, func() {})
+	d.Boot()
 	if l, err = onDisk(d.Process(), 2); err != nil { // the queue has stored the record
 		t.Fatal(err)
 	}
