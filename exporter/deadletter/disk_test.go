@@ -36,7 +36,7 @@ func newTestDisk(dice *rand.Rand) *testDisk {
 // restart ends the process, if it has not been killed, and begins the next.
 func (d *testDisk) restart() {
 	d.operations, d.killAt, d.fails = 0, 0, nil
-	d.Boot(-1, func() {})
+	d.Boot()
 	d.steps.Boot(d.Process(), func() {})
 	d.steps.SetPlan(d.plan)
 }

@@ -56,37 +56,3 @@ func TestStartAfterCloseReadsNoFrames(t *testing.T) {
 		t.Errorf("got %d records, want 10", got)
 	}
 }
-
-// What Open does not read is looked at when it is delivered.
-func TestDamageAfterCloseIsMetAtDelivery(t *testing.T) {
-	for name, test := range map[string]struct {
-		damage func(t *testing.T, seg string, at []int64)
-		want   []string
-	}{
-		"in the middle": {
-			damage: func(t *testing.T, seg string, at []int64) { flip(t, seg, at[2]-4) },
-			want:   []string{`1:{"n":1}`, `3:{"n":3}`, `4:{"n":4}`},
-		},
-		"the last frame": {
-			damage: func(t *testing.T, seg string, at []int64) { zero(t, seg, at[3], at[4]) },
-			want:   []string{`1:{"n":1}`, `2:{"n":2}`, `3:{"n":3}`},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			q := open(t, Options{Directory: dir})
-			storeNumbered(t, q, 1, 4, 1)
-			closeQueue(t, q)
-			seg := segmentFiles(t, dir)[0]
-			test.damage(t, seg, offsets(t, seg))
-
-			q = open(t, Options{Directory: dir})
-			c := cursorOf(t, q, "a")
-			storeNumbered(t, q, 5, 5, 1)
-			equal(t, "delivered", drain(t, q, c), append(test.want, `5:{"n":5}`))
-			if s := q.Stats(); s.Corrupt != 1 {
-				t.Errorf("corrupt: got %d, want 1", s.Corrupt)
-			}
-		})
-	}
-}

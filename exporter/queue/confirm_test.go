@@ -33,7 +33,7 @@ func TestOneSlotIsAlwaysWhole(t *testing.T) {
 func killWhileConfirming(t *testing.T, seed uint64, operations int) (killed bool) {
 	t.Helper()
 	disk := crashdisk.New(rand.New(rand.NewPCG(seed, 1)))
-	disk.Boot(-1, func() {})
+	disk.Boot()
 	opts := Options{Directory: "/q", SegmentBytes: 8 << 10, FS: disk.Process()}
 	q := open(t, opts)
 	cursorOf(t, q, "a")
@@ -41,8 +41,16 @@ func killWhileConfirming(t *testing.T, seed uint64, operations int) (killed bool
 	closeQueue(t, q)
 	unsynced := writeCursorsWithoutSync(t, opts.FS, "a", Account{Next: 3, Delivered: 2})
 
-	disk.Boot(operations, func() { killed = true })
-	opts.FS = disk.Process()
+	disk.Boot()
+	steps := &crashdisk.Steps{}
+	steps.Boot(disk.Process(), func() { killed = true })
+	steps.SetPlan(func(n int, _, _ string) crashdisk.Fault {
+		if n == operations {
+			return crashdisk.Fault{Err: crashdisk.ErrKilled, Done: 0.5}
+		}
+		return crashdisk.Fault{}
+	})
+	opts.FS = steps
 	if q, err := Open(opts); err == nil {
 		time.Sleep(time.Second)       // the janitor has been there
 		q.Close(context.Background()) // which cannot succeed when killed
@@ -50,7 +58,7 @@ func killWhileConfirming(t *testing.T, seed uint64, operations int) (killed bool
 	disk.File("/q/" + state.CursorsFile).Lose(int(unsynced / crashdisk.PageBytes)) // this the power cut takes
 	disk.PowerCut()
 
-	disk.Boot(-1, func() {})
+	disk.Boot()
 	opts.FS = disk.Process()
 	q = open(t, opts)
 	if a, known := q.Stats().Cursors["a"]; !known || a.Next != 1 && a.Next != 3 {

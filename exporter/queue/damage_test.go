@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,41 +44,6 @@ func zero(t *testing.T, path string, from, to int64) {
 	defer f.Close()
 	_, err = f.WriteAt(make([]byte, to-from), from)
 	must(t, err)
-}
-
-func TestTruncationAtEveryByte(t *testing.T) {
-	t.Parallel()
-	opts := Options{Directory: t.TempDir()}
-	q := open(t, opts)
-	storeNumbered(t, q, 1, 4, 2)
-	killed(t, q)
-	seg := segmentFiles(t, opts.Directory)[0]
-	at := offsets(t, seg)
-	content, err := os.ReadFile(seg)
-	must(t, err)
-	sizes := []int64{0, 1, 80 - 1, 80}
-	for size := at[0] - 1; size <= at[2]; size++ {
-		if end := size == at[1] || size == at[2]; end || size%5 == 0 || !testing.Short() {
-			sizes = append(sizes, size)
-		}
-	}
-	for _, size := range sizes {
-		dir := t.TempDir()
-		must(t, os.WriteFile(filepath.Join(dir, filepath.Base(seg)), content[:size], 0o600))
-		want := 0
-		for _, end := range at[1:] {
-			if size >= end {
-				want += 2
-			}
-		}
-		q, err := Open(Options{Directory: dir, SegmentBytes: 32 << 10})
-		if err != nil {
-			t.Fatalf("segment of %d bytes: %v", size, err)
-		}
-		storeNumbered(t, q, want+1, want+2, 1)
-		equal(t, fmt.Sprintf("segment of %d bytes", size), drain(t, q, cursorOf(t, q, "a")), numbered(1, want+2))
-		closeQueue(t, q)
-	}
 }
 
 func TestOlderSlotServesWhenTheNewerIsTorn(t *testing.T) {

@@ -46,8 +46,9 @@ func (x trouble) plan(n int, reached *atomic.Bool) func(op int, kind, name strin
 }
 
 // Each operation of a trace fails, once or from then on. Nothing is acknowledged that
-// is not safe; when the disk works, the queue goes on without a restart; and a power
-// cut after that takes nothing that was acknowledged.
+// is not safe; a kill and a power cut while it fails take nothing that was acknowledged; when
+// the disk works, the queue goes on without a restart; and a power cut after that takes nothing
+// that was acknowledged.
 //
 // CRASH_SEED and CRASH_ALL are as for TestKilledAtEveryOperation. Without CRASH_ALL
 // dice leave out two of three operations, others each time: every error costs
@@ -98,9 +99,13 @@ func failingAt(t *testing.T, tr trace, n int, seed uint64) bool {
 		s.fs.SetPlan(x.plan(n, &reached))
 		tr.run(s)
 		s.what = fmt.Sprintf("%s at operation %d, %s", x.name, n, s.fs.LastFailed())
+		// While it fails: what is gone was released by what is durable.
+		c := s.clone(fmt.Sprintf("%s; then a kill and a power cut keeps nothing (seed %d)", s.what, seed), dice)
+		c.disk.Cut(false, func(int) bool { return false })
+		c.check()
 		s.heals()
 		// Before anything is delivered: what was acknowledged is on the disk alone.
-		c := s.clone(fmt.Sprintf("%s; then at once a power cut keeps nothing (seed %d)", s.what, seed), dice)
+		c = s.clone(fmt.Sprintf("%s; then at once a power cut keeps nothing (seed %d)", s.what, seed), dice)
 		c.disk.Cut(false, func(int) bool { return false })
 		c.check()
 		s.goesOn()

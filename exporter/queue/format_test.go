@@ -2,7 +2,6 @@ package queue
 
 import (
 	"hash/crc32"
-	"testing"
 
 	"github.com/google/uuid"
 
@@ -70,14 +69,3 @@ func (w *lastWrite) WriteAt(p []byte, _ int64) (int, error) {
 }
 
 func (w *lastWrite) Sync() error { return nil }
-
-// readCheckpoint returns what the positions file says.
-func readCheckpoint(t *testing.T, dir string) (c state.Checkpoint, ok bool) {
-	t.Helper()
-	found, err := state.Look(disk.OS(""), dir)
-	must(t, err)
-	if found.Cursors != nil {
-		must(t, found.Cursors.File.Close())
-	}
-	return found.Checkpoint, found.HasCheckpoint
-}

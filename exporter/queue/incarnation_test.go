@@ -2,9 +2,7 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -17,8 +15,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/docket-export/docket/client/clienttest/await"
-	"github.com/docket-export/docket/exporter/queue/inspect"
-	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
@@ -57,64 +53,6 @@ func idsOf(t *testing.T, q *Queue, c *Cursor) (ids []string) {
 		}
 	}
 	return ids
-}
-
-// idsAtRest are the ids of the queue in dir, as the tools for a queue at rest tell them.
-func idsAtRest(t *testing.T, dir string) (ids []string) {
-	t.Helper()
-	o, err := inspect.OpenToLook(dir, nil)
-	must(t, err)
-	must(t, o.Read(t.Context(), segment.SeqRange{From: 1, To: 1 << 60}, func(r segment.Record) error {
-		ids = append(ids, string(r.AppendID(nil)))
-		return nil
-	}, func(f inspect.Finding) error { return errors.New(f.Text) }))
-	return ids
-}
-
-// Records keep their ids over restarts and kills, and each start gives others.
-func TestIDsStay(t *testing.T) {
-	opts := Options{Directory: t.TempDir()}
-	ids := givenIDs{}
-	var before []string
-	for life := range 6 {
-		q := open(t, opts)
-		storeNumbered(t, q, 5*life+1, 5*life+5, 2)
-		got := idsOf(t, q, cursorOf(t, q, "a"))
-		if !slices.Equal(got[:len(before)], before) {
-			t.Errorf("life %d: got the ids %v, want %v first", life, got, before)
-		}
-		for n, id := range got {
-			must(t, ids.give(&Record{Seq: uint64(n + 1), Incarnation: strings.TrimSuffix(id, fmt.Sprint("-", n+1))}))
-		}
-		if n := len(q.Lineage()); n != life+1 || q.Lineage().At(uint64(5*life+1)) != q.Lineage()[life].ID {
-			t.Errorf("life %d: got %d incarnations, want each start: %v", life, n, q.Lineage())
-		}
-		before = got
-		if life%2 == 0 {
-			closeQueue(t, q)
-		} else {
-			killed(t, q) // the last commit is written again
-		}
-		if got := idsAtRest(t, opts.Directory); !slices.Equal(got, before) {
-			t.Errorf("life %d: at rest: got %v, want %v", life, got, before)
-		}
-	}
-}
-
-// A start that stores nothing leaves nothing.
-func TestStartsWithoutRecords(t *testing.T) {
-	opts := Options{Directory: t.TempDir()}
-	q := open(t, opts)
-	storeNumbered(t, q, 1, 3, 1)
-	first := q.Lineage()[0]
-	closeQueue(t, q)
-	for range 5 {
-		q := open(t, opts)
-		if l := q.Lineage(); len(l) != 2 || l[0] != first || l[1].First != 4 {
-			t.Errorf("got %v, want %v and the present start", l, first)
-		}
-		closeQueue(t, q)
-	}
 }
 
 // What a checkpoint knows of removed segments is bounded, and the ids of kept records are not.
@@ -210,7 +148,7 @@ func TestLostEndGivesOtherIDs(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				disk := crashdisk.New(rand.New(rand.NewPCG(1, 2)))
 				boot := func() *Queue {
-					disk.Boot(-1, func() {})
+					disk.Boot()
 					q, err := Open(Options{Directory: "/q", SegmentBytes: 16 << 10, FS: disk.Process()})
 					must(t, err)
 					return q
@@ -291,66 +229,4 @@ func TestIDsBehindADamagedHeader(t *testing.T) {
 		got = ids
 		closeQueue(t, q)
 	}
-}
-
-// asVersion2 makes the queue in dir one of a docket that gave all records the id of the queue.
-func asVersion2(t *testing.T, dir string) {
-	t.Helper()
-	for _, path := range segmentFiles(t, dir) {
-		b, err := os.ReadFile(path)
-		must(t, err)
-		le.PutUint32(b[8:], 2)
-		clear(b[80:100])
-		le.PutUint32(b[12:], headerSum(b))
-		must(t, os.WriteFile(path, b, 0o600))
-	}
-	path := filepath.Join(dir, state.PositionsFile)
-	b, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return // the docket was killed before it wrote one
-	}
-	must(t, err)
-	head, body, _ := strings.Cut(string(b), "\n")
-	from := strings.Index(body, `"lineage":[`)
-	body = body[:from] + body[from+strings.Index(body[from:], "],")+2:]
-	must(t, os.WriteFile(path, []byte(head[:len(head)-8]+fmt.Sprintf("%08x\n", crc32.Checksum([]byte(body), castagnoli))+body), 0o600))
-}
-
-// A disk that takes no write at the start: the end of the log keeps its ids, and what is appended
-// meanwhile gets those of the new start.
-func TestTailThatIsWrittenLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		disk := crashdisk.New(rand.New(rand.NewPCG(1, 2)))
-		boot := func(refused int) (*Queue, *testFS) {
-			fs := newTestFS()
-			disk.Boot(-1, func() {})
-			fs.Boot(disk.Process(), func() {})
-			fs.failNext("write", refused)
-			q, err := Open(Options{Directory: "/q", SegmentBytes: 16 << 10, FS: fs})
-			must(t, err)
-			return q, fs
-		}
-		q, _ := boot(0)
-		c := cursorOf(t, q, "a")
-		time.Sleep(time.Second)
-		for n := range 3 {
-			must(t, q.Append(t.Context(), chunk(fmt.Sprintf(`{"n":%d}`, n)), nil))
-			synctest.Wait()
-		}
-		want := idsOf(t, q, c)
-		disk.Kill()
-		_ = q.Close(context.Background())
-
-		q, _ = boot(5)
-		if last := q.LastSeq(); last != 2 {
-			t.Fatalf("got %d records at the start, want the last to wait", last)
-		}
-		must(t, q.Append(t.Context(), chunk(`{"n":3}`), nil))
-		time.Sleep(time.Minute)
-		got := idsOf(t, q, cursorOf(t, q, "b"))
-		if len(got) != 4 || !slices.Equal(got[:3], want) || got[3] != q.Lineage()[1].ID+"-4" {
-			t.Errorf("got the ids %v, want %v and one of %v", got, want, q.Lineage())
-		}
-		must(t, q.Close(context.Background()))
-	})
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -109,74 +108,6 @@ func TestKilledFullQueueStaysWithinMaxBytes(t *testing.T) {
 		if got, most := diskUse(t, copied), opts.MaxBytes+96<<10; got > most {
 			t.Fatalf("after %d kills: %d bytes on disk, want at most %d", n+1, got, most)
 		}
-	}
-}
-
-// A sink that keeps up does not carry the queue past its bound, although the files
-// of what it has delivered go only when the janitor comes by.
-func TestSinkThatKeepsUpStaysWithinMaxBytes(t *testing.T) {
-	opts := Options{Directory: t.TempDir(), SegmentBytes: 128 << 10, MaxBytes: 1 << 20}
-	q := open(t, opts)
-	c := cursorOf(t, q, "a")
-	for n := range 300 {
-		store(t, q, chunk(strings.Repeat("x", 60_000)))
-		drain(t, q, c)
-		must(t, c.Ack(q.LastSeq()))
-		if got := diskUse(t, opts.Directory); got > opts.MaxBytes {
-			t.Fatalf("after %d records: %d bytes on disk, want at most %d", n, got, opts.MaxBytes)
-		}
-	}
-}
-
-// A queue that is opened with a smaller bound shrinks as its sinks deliver.
-func TestSmallerMaxBytesIsReached(t *testing.T) {
-	opts := Options{Directory: t.TempDir(), SegmentBytes: 64 << 10, MaxBytes: 2 << 20}
-	q := open(t, opts)
-	cursorOf(t, q, "a")
-	appendUntilFull(t, q)
-	closeQueue(t, q)
-	opts.MaxBytes = 1 << 20
-	q = open(t, opts)
-	c := cursorOf(t, q, "a")
-	for c.next <= q.LastSeq() {
-		records, err := c.Next(t.Context(), Limits{Records: 20, Bytes: 1 << 20})
-		must(t, err)
-		must(t, c.Ack(records[len(records)-1].Seq))
-		if err := appendOrFull(t.Context(), q, chunk(strings.Repeat("x", 900)), nil); err != nil && !errors.Is(err, errFull) {
-			t.Fatal(err)
-		}
-	}
-	await.Until(t, "the files are within the new bound", func() bool { return diskUse(t, opts.Directory) <= opts.MaxBytes })
-}
-
-// What is retained for a time is retained over a restart.
-func TestRetainedRecordsSurviveARestart(t *testing.T) {
-	opts := Options{Directory: t.TempDir(), SegmentBytes: 64 << 10, Retain: Retain{MaxAge: time.Hour}}
-	q := open(t, opts)
-	c := cursorOf(t, q, "a")
-	next := 1
-	for range 3 {
-		next = fillSegment(t, q, next)
-	}
-	drain(t, q, c)
-	must(t, c.Ack(q.LastSeq()))
-	closeQueue(t, q)
-
-	q = open(t, opts)
-	c = cursorOf(t, q, "a")
-	epoch := uint64(0)
-	for range 2 { // so that checkpoints and removals come by
-		next = fillSegment(t, q, next)
-		drain(t, q, c)
-		must(t, c.Ack(q.LastSeq()))
-		epoch = q.lastEpoch()
-	}
-	await.Until(t, "a checkpoint covers what was delivered", func() bool {
-		cp, ok := readCheckpoint(t, opts.Directory)
-		return ok && cp.Epoch+1 >= epoch
-	})
-	if got := q.Stats().FirstSeq; got != 1 {
-		t.Errorf("first kept record: got %d, want 1: all are younger than an hour", got)
 	}
 }
 

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +28,7 @@ type model struct {
 	disk  *crashdisk.Disk
 	opts  Options
 	q     *Queue
+	asked atomic.Pointer[Queue]
 	all   []string // what is acknowledged: record n is all[n-1]
 	lines uint64   // the position of the last chunk
 	// peers are producers of one name, of several sources and identities.
@@ -59,6 +62,7 @@ func runModel(t *testing.T, seed uint64) {
 	}
 	m.opts = Options{Directory: "/q", SegmentBytes: segment.HeaderSize + crashdisk.PageBytes<<dice.IntN(4)}
 	m.opts.WhenFull = []WhenFull{Block, DropOldest}[dice.IntN(2)]
+	m.opts.Log = slog.New(askingLog{slog.DiscardHandler, &m.asked})
 	m.opts = m.bounds()
 	m.start()
 	// Both from the start: a sink that comes later misses what is gone.
@@ -191,13 +195,14 @@ func (m *model) checkPeers() {
 }
 
 func (m *model) start() {
-	m.disk.Boot(-1, func() {})
+	m.disk.Boot()
 	m.opts.FS = m.disk.Process()
 	q, err := Open(m.opts)
 	if err != nil {
 		m.t.Fatalf("open: %v", err)
 	}
 	m.q = q
+	m.asked.Store(q)
 	n, _, err := highest(m.t.Context(), q, Producer{Source: "s", Name: "p"})
 	if err != nil || n != m.lines {
 		m.fatalf("position after open: got %d, %v, want %d", n, err, m.lines)

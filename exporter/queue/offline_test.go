@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -162,6 +163,19 @@ func TestDamagedSegmentMovesToQuarantine(t *testing.T) {
 			want, err := os.ReadFile(path)
 			must(t, err)
 
+			fsys := &faultFS{FS: disk.OS("")}
+			fsys.set(func(op, name string) error {
+				if op != "sync" || filepath.Base(name) != state.CursorsFile {
+					return nil
+				}
+				found, err := state.Look(disk.OS(""), opts.Directory)
+				must(t, err)
+				if found.Accounts["a"].Corrupt > 0 && len(found.Checkpoint.Damaged) == 0 {
+					t.Error("an account has passed damage that no checkpoint has")
+				}
+				return found.Cursors.File.Close()
+			})
+			opts.FS = fsys
 			q = open(t, opts)
 			c := cursorOf(t, q, "a")
 			drain(t, q, c)
@@ -185,6 +199,29 @@ func TestDamagedSegmentMovesToQuarantine(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Damage that is met while a checkpoint is written is in the next one, also if it only makes a
+// range larger that is in this one.
+func TestDamageMetDuringACheckpoint(t *testing.T) {
+	fsys := &faultFS{FS: disk.OS("")}
+	q := open(t, Options{Directory: t.TempDir(), FS: fsys})
+	storeNumbered(t, q, 1, 9, 1)
+	must(t, cursorOf(t, q, "a").Save(t.Context()))
+	var once sync.Once
+	fsys.set(func(op, name string) error {
+		if op == "sync" && filepath.Base(name) == state.PositionsFile+disk.NewSuffix {
+			once.Do(func() { q.reportLost(segment.SeqRange{From: 5, To: 6}) })
+		}
+		return nil
+	})
+	q.reportLost(segment.SeqRange{From: 4, To: 5})
+	await.Until(t, "all that is lost is durable", func() bool {
+		found, err := state.Look(disk.OS(""), q.opts.Directory)
+		must(t, err)
+		must(t, found.Cursors.File.Close())
+		return slices.Equal(found.Checkpoint.Lost, []segment.SeqRange{{From: 4, To: 6}})
+	})
 }
 
 // checkProgress wants a pass to say how far it is: from less than all to all, and never back.
@@ -222,17 +259,6 @@ func TestCheckNamesThePlace(t *testing.T) {
 	if f.String() != want {
 		t.Errorf("got  %s\nwant %s", f, want)
 	}
-}
-
-func TestCheckOfAMissingSegment(t *testing.T) {
-	opts := Options{Directory: t.TempDir(), SegmentBytes: 1}
-	q := open(t, opts)
-	c := cursorOf(t, q, "a")
-	storeNumbered(t, q, 1, 12, 3)
-	drain(t, q, c)
-	closeQueue(t, q)
-	must(t, os.Remove(segmentFiles(t, opts.Directory)[1]))
-	equal(t, "findings", summary(findings(t, offline(t, opts))), []string{"damage MissingRecords records 4 to 6"})
 }
 
 // Segments that every sink has passed are removed, and a crash can bring the

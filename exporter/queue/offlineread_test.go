@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/segment"
@@ -58,20 +57,6 @@ func TestReadPassesOverDamage(t *testing.T) {
 		}))
 		equal(t, name, summary(lost), tt.want)
 	}
-}
-
-func TestReadTellsWhereRecordsCameFrom(t *testing.T) {
-	opts := Options{Directory: t.TempDir()}
-	q := open(t, opts)
-	received := time.Date(2026, 1, 5, 10, 4, 7, 123456789, time.UTC)
-	store(t, q, &Chunk{Source: "webhook", Producer: "p/1", Position: 9, Received: received, Records: []byte("{}\n{ }\n"), Count: 2})
-	closeQueue(t, q)
-	must(t, offline(t, opts).Read(t.Context(), segment.SeqRange{From: 2, To: 3}, func(r Record) error {
-		if r.Seq != 2 || r.Source != "webhook" || r.Producer != "p/1" || !r.Received.Equal(received) || string(r.Data) != "{ }" {
-			t.Errorf("got %+v, want record 2 as it was stored", r)
-		}
-		return nil
-	}, nil))
 }
 
 func TestReadEndsEarly(t *testing.T) {

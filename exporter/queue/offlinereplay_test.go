@@ -82,20 +82,6 @@ func TestReplayFromWhereItStands(t *testing.T) {
 	}
 }
 
-// A second replay during the first keeps in mind how far it was done before.
-func TestReplayOfAReplay(t *testing.T) {
-	opts, _ := retained(t)
-	o := offline(t, opts)
-	for _, from := range []uint64{8, 2} {
-		r, err := o.PlanReplay(t.Context(), "a", from, noLetters)
-		must(t, err)
-		o = setAccount(t, opts, o, r.Sink, r.After)
-	}
-	if a, _ := o.Sink("a"); counts(a) != (Account{Next: 2, Delivered: 1, ReplayTo: 11}) {
-		t.Errorf("account: got %+v, want it at 2 with a replay up to 11", a)
-	}
-}
-
 func TestReplayFails(t *testing.T) {
 	opts, start := retained(t)
 	o := offline(t, opts)
@@ -130,28 +116,6 @@ func TestReplayAt(t *testing.T) {
 		if got != want {
 			t.Errorf("%s after the first: got record %d, want %d", after, got, want)
 		}
-	}
-}
-
-// Of segments that begin at one time the first counts.
-func TestReplayAtOfEqualTimes(t *testing.T) {
-	opts := Options{Directory: t.TempDir(), SegmentBytes: 1}
-	q := open(t, opts)
-	cur := cursorOf(t, q, "a")
-	at := time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
-	for i := range 4 {
-		c := chunk("{}")
-		c.Received = at.Add(time.Duration(i+1) / 2 * time.Minute) // 0, 1, 1, 2 minutes
-		store(t, q, c)
-	}
-	drain(t, q, cur)
-	closeQueue(t, q)
-	o := offline(t, opts)
-	o = setAccount(t, opts, o, "a", Account{Next: 5, Delivered: 4})
-	got, err := o.ReplayAt(t.Context(), "a", at.Add(time.Minute))
-	must(t, err)
-	if got != 2 {
-		t.Errorf("got record %d, want 2", got)
 	}
 }
 

@@ -20,16 +20,6 @@ func files(t *testing.T, dir, pattern string) []string {
 	return names
 }
 
-// fillSegment stores records from next on until another segment has been begun,
-// and returns the next number.
-func fillSegment(t *testing.T, q *Queue, next int) int {
-	t.Helper()
-	for begun := len(*q.segments.Load()); len(*q.segments.Load()) == begun; next += 100 {
-		storeNumbered(t, q, next, next+99, 100)
-	}
-	return next
-}
-
 // What a crash leaves of a segment that was being begun may hold anything.
 func TestUnfinishedFilesAreRemovedAtOpen(t *testing.T) {
 	opts := Options{Directory: t.TempDir()}

@@ -51,33 +51,6 @@ func expectNumbers(t *testing.T, q *Queue, when string, p Producer, highest uint
 	}
 }
 
-// One name is as many producers as there are sources and identities that say it, before
-// and after a restart and a kill.
-func TestAProducerIsOfASourceAndAnIdentity(t *testing.T) {
-	opts := Options{Directory: t.TempDir()}
-	q := open(t, opts)
-	all := []Producer{
-		{Source: "webhook", Identity: "uid:1", Name: "p"}, {Source: "webhook", Identity: "uid:2", Name: "p"}, {Source: "remote", Identity: "uid:1", Name: "p"}, {Source: "webhook", Identity: "", Name: "p"},
-	}
-	for i, p := range all {
-		store(t, q, said(p, 1, uint64(10*i+5)))
-	}
-	store(t, q, said(Producer{Source: "webhook", Identity: "uid:3", Name: "p"}, 1000, 1000))
-	for _, when := range []string{"at once", "after a restart", "after a kill"} {
-		for i, p := range all {
-			expectNumbers(t, q, when, p, uint64(10*i+5))
-		}
-		expectNumbers(t, q, when, Producer{Source: "webhook", Identity: "uid:3", Name: "p"}, 1000, state.Gap{From: 1, To: 999})
-		expectNumbers(t, q, when, Producer{Source: "remote", Identity: "uid:2", Name: "p"}, 0)
-		if when == "at once" {
-			closeQueue(t, q)
-		} else {
-			killed(t, q)
-		}
-		q = open(t, opts)
-	}
-}
-
 // Gaps are what a producer has not sent, until it does.
 func TestGapsAreKeptAndFilled(t *testing.T) {
 	opts := Options{Directory: t.TempDir()}
@@ -119,7 +92,7 @@ func TestPositionsAreKeptForADay(t *testing.T) {
 		var q *Queue
 		start := func() {
 			t.Helper()
-			disk.Boot(-1, func() {})
+			disk.Boot()
 			var err error
 			q, err = Open(Options{Directory: "/q", SegmentBytes: 1, FS: disk.Process()})
 			must(t, err)
@@ -157,7 +130,7 @@ func TestTheEndOfTheLogOutlivesARest(t *testing.T) {
 		disk := crashdisk.New(rand.New(rand.NewPCG(1, 1)))
 		start := func() *Queue {
 			t.Helper()
-			disk.Boot(-1, func() {})
+			disk.Boot()
 			q, err := Open(Options{Directory: "/q", SegmentBytes: 1, FS: disk.Process()})
 			must(t, err)
 			return q

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -152,32 +151,6 @@ func equal(t *testing.T, what string, got, want []string) {
 	}
 }
 
-func TestRecordsComeBackInOrderAfterReopen(t *testing.T) {
-	opts := Options{Directory: t.TempDir()}
-	q := open(t, opts)
-	id := q.ID()
-	storeNumbered(t, q, 1, 50, 3)
-	c := cursorOf(t, q, "a")
-	equal(t, "first read", drain(t, q, c), numbered(1, 50))
-	if err := c.Ack(20); err != nil {
-		t.Fatal(err)
-	}
-	closeQueue(t, q)
-
-	q = open(t, opts)
-	if q.ID() != id {
-		t.Errorf("id after reopen: got %s, want %s", q.ID(), id)
-	}
-	c = cursorOf(t, q, "a")
-	equal(t, "after reopen", drain(t, q, c), numbered(21, 50))
-	storeNumbered(t, q, 51, 60, 10)
-	equal(t, "appended after reopen", drain(t, q, c), numbered(51, 60))
-	equal(t, "a new sink", drain(t, q, cursorOf(t, q, "b")), numbered(1, 60))
-	if got := counts(c.Account()); got != (Account{Next: 21, Delivered: 20}) {
-		t.Errorf("account: got %+v", got)
-	}
-}
-
 func TestRecordKeepsWhereItCameFrom(t *testing.T) {
 	q := open(t, Options{Directory: t.TempDir()})
 	received := time.Date(2026, 1, 5, 10, 4, 7, 123456789, time.UTC)
@@ -275,78 +248,6 @@ func TestNextWaitsForABatchToFill(t *testing.T) {
 	if n := <-got; n != 3 {
 		t.Errorf("batch: got %d records, want 3", n)
 	}
-}
-
-func TestNextEndsWithItsContext(t *testing.T) {
-	q := open(t, Options{Directory: t.TempDir()})
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := cursorOf(t, q, "a").Next(ctx, Limits{Records: 1, Bytes: 1}); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want context.Canceled", err)
-	}
-}
-
-func TestPositionsSurviveRestart(t *testing.T) {
-	for _, damage := range []string{"none", "positions file lost", "positions file damaged"} {
-		t.Run(damage, func(t *testing.T) {
-			opts := Options{Directory: t.TempDir(), SegmentBytes: 1} // a segment for each commit
-			q := open(t, opts)
-			for i := range 5 {
-				c := chunk(fmt.Sprint(i))
-				c.Producer, c.Position = "p", uint64(10*i+1)
-				c.Duplicates, c.Refused = 1, []Tally{{Name: "InvalidJSON", Count: 2}}
-				c.Lost = []Tally{{Name: "deny", Count: 5e9}, {Name: "allow", Count: 1}}
-				store(t, q, c)
-			}
-			// A chunk that only refuses moves the position too.
-			store(t, q, &Chunk{Source: "test", Producer: "p", Position: 42, Received: time.Now(), Refused: []Tally{{Name: "TooLarge", Count: 1}}})
-			closeQueue(t, q)
-
-			path := filepath.Join(opts.Directory, state.PositionsFile)
-			switch damage {
-			case "positions file lost":
-				must(t, os.Remove(path))
-			case "positions file damaged":
-				flip(t, path, 60)
-			}
-			q = open(t, opts)
-			if n, known, err := highest(t.Context(), q, Producer{Source: "test", Name: "p"}); n != 42 || !known || err != nil {
-				t.Errorf("position: got %d, %v, %v, want 42, true", n, known, err)
-			}
-			if _, known, _ := highest(t.Context(), q, Producer{Source: "test", Name: "stranger"}); known {
-				t.Error("a producer never seen is known")
-			}
-			got := q.Stats().Sources["test"]
-			if got.Stored != 5 || got.Duplicate != 5 || got.Refused["InvalidJSON"] != 10 || got.Refused["TooLarge"] != 1 {
-				t.Errorf("tally: got %+v", got)
-			}
-			if want := map[string]uint64{"deny": 25e9, "allow": 5}; !maps.Equal(got.Lost, want) {
-				t.Errorf("lost: got %v, want %v", got.Lost, want)
-			}
-		})
-	}
-}
-
-func TestSegmentsGoWhenEveryCursorHasPassed(t *testing.T) {
-	opts := Options{Directory: t.TempDir(), SegmentBytes: 1}
-	q := open(t, opts)
-	a, b := cursorOf(t, q, "a"), cursorOf(t, q, "b")
-	storeNumbered(t, q, 1, 10, 1)
-	drain(t, q, a)
-	drain(t, q, b)
-	must(t, a.Ack(10))
-	must(t, b.Ack(4))
-	await.Until(t, "segments 1 to 4 are gone", func() bool { return q.Stats().FirstSeq == 5 })
-	must(t, b.Ack(10))
-	await.Until(t, "all but the last are gone", func() bool { return q.Stats().FirstSeq == 10 })
-	closeQueue(t, q)
-
-	q = open(t, opts)
-	if got := q.LastSeq(); got != 10 {
-		t.Errorf("last seq after reopen: got %d, want 10", got)
-	}
-	storeNumbered(t, q, 11, 11, 1)
-	equal(t, "after reopen", drain(t, q, cursorOf(t, q, "a")), numbered(11, 11))
 }
 
 func TestSinkThatIsNotReadKeepsItsRecords(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 func TestCursorsFoundAreConfirmedBeforeSegmentsGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := crashdisk.New(rand.New(rand.NewPCG(1, 1)))
-		disk.Boot(-1, func() {})
+		disk.Boot()
 		opts := Options{Directory: "/q", SegmentBytes: 1, FS: disk.Process()}
 		q := open(t, opts)
 		cursorOf(t, q, "a")
@@ -54,7 +54,7 @@ func TestCursorsFoundAreConfirmedBeforeSegmentsGo(t *testing.T) {
 func TestSegmentThatComesBackIsNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := crashdisk.New(rand.New(rand.NewPCG(1, 1)))
-		disk.Boot(-1, func() {})
+		disk.Boot()
 		opts := Options{Directory: "/q", SegmentBytes: 1, FS: disk.Process()}
 		q := open(t, opts)
 		c := cursorOf(t, q, "a")

@@ -68,35 +68,6 @@ func TestRetainByAge(t *testing.T) {
 	})
 }
 
-// What is retained is as old after a stop as it was before, whether the next process
-// learns that from the checkpoint or, a start later, from the segment behind.
-func TestRetainByAgeAcrossStarts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		opts := Options{Directory: t.TempDir(), SegmentBytes: 16 << 10, Retain: Retain{MaxAge: 3 * time.Hour}}
-		q := open(t, opts)
-		slow, c := cursorOf(t, q, "slow"), cursorOf(t, q, "a")
-		deliverAll(t, q, c, 1, 3) // one segment
-		closeQueue(t, q)
-		for n := 4; n <= 5; n++ { // one segment after each start
-			time.Sleep(time.Hour)
-			q = open(t, opts)
-			slow, c = cursorOf(t, q, "slow"), cursorOf(t, q, "a")
-			deliverAll(t, q, c, n, n)
-			if n == 4 {
-				closeQueue(t, q)
-			}
-		}
-		drain(t, q, slow)
-		must(t, slow.Ack(5))
-		for _, kept := range []int{3, 2, 1} {
-			if got := len(segmentFiles(t, opts.Directory)); got != kept {
-				t.Errorf("got %d segments, want %d", got, kept)
-			}
-			time.Sleep(time.Hour + 2*time.Minute)
-		}
-	})
-}
-
 // Retained records never stand in the way of new ones.
 func TestRetainGivesWayToRecords(t *testing.T) {
 	for _, whenFull := range []WhenFull{Block, DropOldest} {
@@ -116,19 +87,4 @@ func TestRetainGivesWayToRecords(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A sink that is not done with a record keeps it, whatever the bounds say.
-func TestRetainTakesNothingFromASink(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		opts := Options{Directory: t.TempDir(), SegmentBytes: 16 << 10, Retain: Retain{MaxAge: time.Minute, MaxBytes: 1}}
-		q := open(t, opts)
-		slow := cursorOf(t, q, "slow")
-		deliverAll(t, q, cursorOf(t, q, "a"), 1, 30)
-		time.Sleep(time.Hour)
-		if got := len(drain(t, q, slow)); got != 30 {
-			t.Errorf("the slow sink got %d records, want 30", got)
-		}
-	})
 }

@@ -27,6 +27,7 @@ type session struct {
 	disk *crashdisk.Disk // nil: the operating system's
 	fs   *testFS
 	opts Options
+	dice *rand.Rand // nil: frames take whole blocks
 
 	q       *Queue
 	ctx     context.Context
@@ -80,7 +81,7 @@ func (s *session) start() {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	fsys := disk.OS("")
 	if s.disk != nil {
-		s.disk.Boot(-1, func() {})
+		s.disk.Boot()
 		fsys = s.disk.Process()
 	}
 	s.fs.Boot(fsys, s.cancel)
@@ -250,7 +251,11 @@ func (s *session) append(n int, refused string) {
 		c.lost = 5e9 + c.duplicates
 		x.Lost = []Tally{{Name: "deny", Count: c.lost}}
 		size := x.FrameSize() + len(strings.Join(c.records, "\n")) + 1
-		c.records[0] += strings.Repeat("x", int(alignBlock(int64(size)))-size)
+		pad := int(alignBlock(int64(size))) - size
+		if s.dice != nil {
+			pad = s.dice.IntN(2 * crashdisk.PageBytes)
+		}
+		c.records[0] += strings.Repeat("x", pad)
 		x.Records = []byte(strings.Join(c.records, "\n") + "\n")
 	}
 	s.chunks = append(s.chunks, c)
@@ -393,6 +398,13 @@ func (s *session) kill() {
 }
 
 func (s *session) checkClosed() {
+	if s.disk != nil {
+		again := s.disk.Breaches()
+		again = slices.DeleteFunc(again, func(name string) bool { return !isSegment(name) }) // a slot of cursors is written anew each time
+		if len(again) > 0 {
+			s.t.Errorf("%s: synced again after a failed sync: %v", s.what, again)
+		}
+	}
 	if n := s.fs.OpenFiles(); n != 0 {
 		s.t.Errorf("%s: %d files are open after the end of a process", s.what, n)
 	}

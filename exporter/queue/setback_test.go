@@ -143,7 +143,7 @@ func TestSetBackKeepsItsSegments(t *testing.T) {
 	var from uint64
 	await.Until(t, "the sink is set back", func() bool {
 		from = q.Stats().FirstSeq // the janitor may let it go meanwhile: then an operator asks again
-		r, err := live(t, q).PlanReplay(t.Context(), "a", from, func(segment.SeqRange) (kept, redriving uint64) { return 0, 0 })
+		r, err := live(t, q).PlanReplay(t.Context(), "a", from, noLetters)
 		return err == nil && q.SetBack(t.Context(), "a", r.Before, r.After) == nil
 	})
 	fillTo(80, b)

@@ -3,15 +3,12 @@ package queue
 import (
 	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
-	"github.com/docket-export/docket/exporter/queue/state"
 )
 
 // manyTallies are as many as a frame takes, with the longest names.
@@ -127,39 +124,5 @@ func TestRecordsWithoutASource(t *testing.T) {
 	s := q.Stats()
 	if got := s.Sources["test"]; s.LastSeq != 3 || got.Stored != 2 || got.Received != 2 || s.Unattributed != 1 {
 		t.Errorf("got last seq %d, %d stored, %d received, %d unattributed; want 3, 2, 2 and 1", s.LastSeq, got.Stored, got.Received, s.Unattributed)
-	}
-}
-
-// What a process that was killed had acknowledged counts, and nothing counts twice:
-// the checkpoint has the losses of the segments before, the frames those since.
-func TestLossesSurviveAKill(t *testing.T) {
-	opts := Options{Directory: t.TempDir(), SegmentBytes: 1} // a segment for each commit
-	q := open(t, opts)
-	for round := range 5 {
-		for range 3 {
-			c := chunk("{}")
-			c.Lost = []Tally{{Name: "deny", Count: 5e9}}
-			store(t, q, c)
-		}
-		killed(t, q)
-		if round == 3 {
-			must(t, os.RemoveAll(filepath.Join(opts.Directory, state.PositionsFile))) // each kill may have come before the first
-		}
-		q = open(t, opts)
-		if got, want := q.Stats().Sources["test"].Lost["deny"], 15e9*uint64(round+1); got != want {
-			t.Errorf("after %d kills: got %d lost, want %d", round+1, got, want)
-		}
-	}
-}
-
-// The view of a queue is the caller's own.
-func TestStatsAreACopy(t *testing.T) {
-	q := open(t, Options{Directory: t.TempDir()})
-	c := chunk("{}")
-	c.Lost = []Tally{{Name: "deny", Count: 1}}
-	store(t, q, c)
-	q.Stats().Sources["test"].Lost["deny"] = 7
-	if got := q.Stats().Sources["test"].Lost["deny"]; got != 1 {
-		t.Errorf("got %d, want 1", got)
 	}
 }

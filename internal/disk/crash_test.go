@@ -95,7 +95,7 @@ func TestVerbsOutliveAPowerCut(t *testing.T) {
 // and so is the root.
 func TestMakeDirSyncsWhatIsThere(t *testing.T) {
 	d := crashdisk.New(rand.New(rand.NewPCG(1, 1)))
-	d.Boot(-1, func() {})
+	d.Boot()
 	place := disk.On(d.Process(), "/data")
 	for _, name := range []string{"/data", "/data/a", "/data/a/b"} {
 		if err := d.Process().Mkdir(name); err != nil {
@@ -116,7 +116,7 @@ func TestMakeDirSyncsWhatIsThere(t *testing.T) {
 func TestLogAfterAFailure(t *testing.T) {
 	for op, broken := range map[string]bool{"write": false, "sync": true} {
 		d := crashdisk.New(rand.New(rand.NewPCG(1, 1)))
-		d.Boot(-1, func() {})
+		d.Boot()
 		steps := &crashdisk.Steps{}
 		steps.Boot(d.Process(), func() {})
 		f, err := disk.On(steps, "/").Join("log").Create()

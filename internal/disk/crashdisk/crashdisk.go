@@ -27,8 +27,7 @@ const PageBytes = 4096
 // ErrKilled is the error of every operation of a killed process.
 var ErrKilled = errors.New("the process was killed")
 
-// Disk is a disk in memory with a page cache before it. It fails when dice say so. A power
-// cut makes it forget dirty pages, sector by sector, and names that were not synced. After a
+// Disk is a disk in memory with a page cache before it. A power cut makes it forget dirty pages, sector by sector, and names that were not synced. After a
 // failed sync the pages count as clean, as in Linux: reads still show them, no later sync
 // writes them.
 type Disk struct {
@@ -41,11 +40,8 @@ type Disk struct {
 	sector   int      // what the disk writes whole
 	breaches []string // names of files that were synced after a failed sync
 
-	boots  int     // files opened before the last one are of no use
-	left   int     // operations until the process is killed; negative: never
-	faults float64 // share of the writing operations that fail
-	reads  float64 // share of the reading operations that fail
-	killed func()  // called once when the process is killed
+	boots int  // files opened before the last one are of no use
+	dead  bool // the process was killed
 }
 
 // nameChange gives the name to an inode, none when inode is nil, and takes it
@@ -58,7 +54,7 @@ type nameChange struct {
 // New returns an empty disk.
 func New(dice *rand.Rand) *Disk {
 	root := &Inode{isDir: true}
-	return &Disk{dice: dice, names: map[string]*Inode{"/": root}, durable: map[string]*Inode{"/": root}, sector: 512, boots: 1, left: -1}
+	return &Disk{dice: dice, names: map[string]*Inode{"/": root}, durable: map[string]*Inode{"/": root}, sector: 512, boots: 1}
 }
 
 // SetSector sets how many bytes the disk writes whole. The default is 512. It must divide
@@ -73,33 +69,19 @@ func (d *Disk) Breaches() []string {
 	return slices.Clone(d.breaches)
 }
 
-// Boot begins the life of a process that is killed after some operations.
-func (d *Disk) Boot(operations int, killed func()) {
+// Boot begins the life of a process.
+func (d *Disk) Boot() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.boots++
-	d.left, d.killed, d.faults, d.reads = operations, killed, 0, 0
+	d.dead = false
 }
 
 // Kill ends the process: whatever it still does has no effect.
 func (d *Disk) Kill() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.die()
-}
-
-func (d *Disk) die() {
-	if d.left != 0 {
-		d.left = 0
-		d.killed()
-	}
-}
-
-// SetFaults makes these shares of the writing and of the reading operations fail.
-func (d *Disk) SetFaults(writes, reads float64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.faults, d.reads = writes, reads
+	d.dead = true
 }
 
 // PowerCut changes the disk to a state that a power cut may leave. The process must be dead.
@@ -176,28 +158,12 @@ func (d *Disk) syncDir(dir string) {
 	d.renames = left
 }
 
-// step is called before an operation, with mu held. fault is not nil when it
-// fails after having done whatever dice decide.
-func (d *Disk) step(boot int, share float64) (fault error) {
-	if boot != d.boots || d.left == 0 {
+// alive fails when the process was killed. Callers hold mu.
+func (f process) alive() error {
+	if f.boot != f.boots || f.dead {
 		return ErrKilled
 	}
-	if d.left > 0 {
-		if d.left == 1 {
-			d.die()
-			return ErrKilled
-		}
-		d.left--
-	}
-	if d.dice.Float64() < share {
-		return []error{unix.EIO, unix.ENOSPC}[d.dice.IntN(2)]
-	}
 	return nil
-}
-
-// half reports whether a failing operation takes effect all the same.
-func (d *Disk) half(fault error) bool {
-	return fault == nil || !errors.Is(fault, ErrKilled) && d.dice.IntN(2) == 0
 }
 
 // Process is the file system as one process sees it.
@@ -211,21 +177,17 @@ type process struct {
 func (f process) Mkdir(dir string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.names[dir] != nil { // seen before any failure of writing
-		if err := f.step(f.boot, f.reads); err != nil {
-			return err
-		}
-		return &fs.PathError{Op: "mkdir", Path: dir, Err: fs.ErrExist}
-	}
-	err := f.step(f.boot, f.faults)
-	if !f.half(err) {
+	if err := f.alive(); err != nil {
 		return err
+	}
+	if f.names[dir] != nil {
+		return &fs.PathError{Op: "mkdir", Path: dir, Err: fs.ErrExist}
 	}
 	if missing := f.missingDir("mkdir", dir); missing != nil {
 		return missing
 	}
 	f.change(nameChange{name: dir, inode: &Inode{isDir: true}})
-	return err
+	return nil
 }
 
 // missingDir is the error of an operation on a name whose directory is missing.
@@ -243,7 +205,7 @@ func (f process) Dirs(dir string) ([]string, error) { return f.list(dir, true) }
 func (f process) list(dir string, dirs bool) (names []string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.step(f.boot, f.reads); err != nil {
+	if err := f.alive(); err != nil {
 		return nil, err
 	}
 	if f.names[dir] == nil {
@@ -261,7 +223,7 @@ func (f process) list(dir string, dirs bool) (names []string, err error) {
 func (f process) Create(name string) (disk.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.step(f.boot, f.faults); err != nil {
+	if err := f.alive(); err != nil {
 		return nil, err
 	}
 	if err := f.missingDir("create", name); err != nil {
@@ -278,7 +240,7 @@ func (f process) Create(name string) (disk.File, error) {
 func (f process) Open(name string) (disk.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.step(f.boot, f.reads); err != nil {
+	if err := f.alive(); err != nil {
 		return nil, err
 	}
 	inode := f.names[name]
@@ -295,7 +257,7 @@ func (f process) OpenRead(name string) (disk.File, error) { return f.Open(name) 
 func (f process) Size(name string) (int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.step(f.boot, f.reads); err != nil {
+	if err := f.alive(); err != nil {
 		return 0, err
 	}
 	if f.names[name] == nil {
@@ -307,8 +269,7 @@ func (f process) Size(name string) (int64, error) {
 func (f process) Rename(from, to string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	err := f.step(f.boot, f.faults)
-	if !f.half(err) {
+	if err := f.alive(); err != nil {
 		return err
 	}
 	if f.names[from] == nil {
@@ -318,7 +279,7 @@ func (f process) Rename(from, to string) error {
 		return err
 	}
 	f.change(nameChange{name: to, from: from, inode: f.names[from]})
-	return err
+	return nil
 }
 
 func (f process) Remove(name string) error { return f.remove(name, false) }
@@ -328,8 +289,7 @@ func (f process) RemoveDir(dir string) error { return f.remove(dir, true) }
 func (f process) remove(name string, isDir bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	err := f.step(f.boot, f.faults)
-	if !f.half(err) {
+	if err := f.alive(); err != nil {
 		return err
 	}
 	inode := f.names[name]
@@ -345,28 +305,27 @@ func (f process) remove(name string, isDir bool) error {
 		}
 	}
 	f.change(nameChange{name: name})
-	return err
+	return nil
 }
 
 func (f process) SyncDir(dir string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	err := f.step(f.boot, f.faults)
-	if !f.half(err) {
+	if err := f.alive(); err != nil {
 		return err
 	}
 	if f.names[dir] == nil {
 		return &fs.PathError{Op: "sync", Path: dir, Err: fs.ErrNotExist}
 	}
 	f.syncDir(dir)
-	return err
+	return nil
 }
 
 // Space is more than any test takes.
 func (f process) Space(string) (total, free int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return 1 << 40, 1 << 40, f.step(f.boot, f.reads)
+	return 1 << 40, 1 << 40, f.alive()
 }
 
 func (f process) Lock(string) (disk.Lock, error) { return noLock{}, nil }
@@ -535,7 +494,7 @@ type file struct {
 func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.step(f.boot, f.reads); err != nil {
+	if err := f.alive(); err != nil {
 		return 0, err
 	}
 	if off >= int64(len(f.inode.cache)) {
@@ -551,13 +510,8 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) {
 func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	alive := f.boot == f.boots && f.left != 0
-	err := f.step(f.boot, f.faults)
-	if !alive {
+	if err := f.alive(); err != nil {
 		return 0, err
-	}
-	if err != nil {
-		p = p[:f.dice.IntN(len(p)+1)] // also when the process is killed by this very write
 	}
 	i := f.inode
 	if end := int(off) + len(p); end > len(i.cache) {
@@ -567,32 +521,27 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	for page := int(off) / PageBytes; page*PageBytes < int(off)+len(p); page++ {
 		i.dirty[page] = true
 	}
-	return len(p), err
+	return len(p), nil
 }
 
 func (f *file) Sync() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	err := f.step(f.boot, f.faults)
-	if f.inode.failedIn == f.boot && !errors.Is(err, ErrKilled) {
+	if err := f.alive(); err != nil {
+		return err
+	}
+	if f.inode.failedIn == f.boot {
 		f.breaches = append(f.breaches, f.name)
 	}
-	switch {
-	case errors.Is(err, ErrKilled):
-	case err != nil:
-		f.inode.failedIn = f.boot
-		f.inode.flushPages(someOf(f.dice))
-	default:
-		f.inode.flushPages(func() bool { return true })
-		f.inode.resizeDisk(len(f.inode.cache))
-	}
-	return err
+	f.inode.flushPages(func() bool { return true })
+	f.inode.resizeDisk(len(f.inode.cache))
+	return nil
 }
 
 func (f *file) Truncate(size int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.step(f.boot, f.faults); err != nil {
+	if err := f.alive(); err != nil {
 		return err
 	}
 	f.inode.cache = f.inode.cache[:min(int(size), len(f.inode.cache))]
@@ -602,17 +551,19 @@ func (f *file) Truncate(size int64) error {
 func (f *file) Allocate(size int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	err := f.step(f.boot, f.faults)
-	if more := int(size) - len(f.inode.cache); more > 0 && err == nil {
+	if err := f.alive(); err != nil {
+		return err
+	}
+	if more := int(size) - len(f.inode.cache); more > 0 {
 		f.inode.cache = append(f.inode.cache, make([]byte, more)...)
 	}
-	return err
+	return nil
 }
 
 func (f *file) Size() (int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.step(f.boot, f.reads); err != nil {
+	if err := f.alive(); err != nil {
 		return 0, err
 	}
 	return int64(len(f.inode.cache)), nil
@@ -623,7 +574,7 @@ func (f *file) IsRemoved() (bool, error) { return false, nil }
 func (f *file) Check() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.step(f.boot, f.reads); err != nil {
+	if err := f.alive(); err != nil {
 		return err
 	}
 	if f.names[f.name] != f.inode {
@@ -636,7 +587,7 @@ func (f *file) Check() error {
 func (f *file) Data(off int64) (from, to int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.step(f.boot, f.reads); err != nil {
+	if err := f.alive(); err != nil {
 		return 0, 0, err
 	}
 	size := int64(len(f.inode.cache))

@@ -44,7 +44,7 @@ func (t Trial) Run() error {
 func (t Trial) at(n int, how error, seed uint64) (reached bool, last string, err error) {
 	d := New(rand.New(rand.NewPCG(seed, 1)))
 	boot := func() *Steps {
-		d.Boot(-1, func() {})
+		d.Boot()
 		s := &Steps{}
 		s.Boot(d.Process(), func() {})
 		return s
