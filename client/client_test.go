@@ -373,7 +373,8 @@ func TestCloseEndsLog(t *testing.T) {
 // away.
 func TestCloseFindsAnExporterThatIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		config, stored := scriptedExporter(t, func(string) string { return "" })
+		e, config := inBubble(0)
+		defer e.Close()
 		there := config.Transports["test"]
 		tried, back := make(chan bool, 100), make(chan bool)
 		config.Transports["test"] = func(address string, c *Config) (Dial, error) {
@@ -401,8 +402,8 @@ func TestCloseFindsAnExporterThatIsBack(t *testing.T) {
 		time.AfterFunc(time.Second, func() { close(back) })
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second+2*closingPause)
 		defer cancel()
-		if left, err := c.Close(ctx); left != 0 || err != nil || len(stored()) != 1 {
-			t.Errorf("Close: got %d left, %v, and %d stored, want the record stored", left, err, len(stored()))
+		if left, err := c.Close(ctx); left != 0 || err != nil || len(e.Lines()) != 1 {
+			t.Errorf("Close: got %d left, %v, and %d stored, want the record stored", left, err, len(e.Lines()))
 		}
 	})
 }

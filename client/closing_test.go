@@ -3,94 +3,53 @@ package client
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest"
 	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/decision/stream"
 )
 
-// closes is no reason for a refusal: the exporter takes no lines.
 const closes = "the exporter takes no lines at the moment"
 
-// scriptedExporter is in the bubble of the test. judge says why a line is refused;
-// nothing when it is not. With closes it closes the connection instead.
-func scriptedExporter(t *testing.T, judge func(text string) (reason string)) (config Config, stored func() []string) {
-	t.Helper()
-	var mu sync.Mutex
-	var lines []string
-	acked := uint64(0)
-	serve := func(nc net.Conn) {
-		defer nc.Close()
-		in := bufio.NewReader(nc)
-		if _, err := in.ReadString('\n'); err != nil {
-			return
-		}
-		mu.Lock()
-		n := acked
-		mu.Unlock()
-		_, _ = nc.Write(stream.Answer{Acked: n}.Append(nil))
-		for {
-			text, err := in.ReadString('\n')
-			if err != nil {
-				return
-			}
-			n++
-			reply := stream.Ack{Through: n}.Append(nil)
-			mu.Lock()
-			reason := judge(text)
-			switch reason {
-			case "":
-				lines = append(lines, text)
-				acked = n
-			case closes:
-				reply = stream.Closing{Reason: closes}.Append(nil)
-			default:
-				reply = stream.Refused{Seq: n, Reason: reason}.Append(nil)
-				acked = n
-			}
-			mu.Unlock()
-			if _, err := nc.Write(reply); err != nil || reason == closes {
-				return
-			}
-		}
-	}
+// inBubble is an exporter in the bubble of the test, and the configuration of a client of it. It
+// answers the first closings connections and closes each at its first line.
+func inBubble(closings int) (e *clienttest.Exporter, config Config) {
+	e = clienttest.New()
 	transport := func(string, *Config) (Dial, error) {
-		return func(context.Context) (net.Conn, error) {
+		return func(ctx context.Context) (net.Conn, error) {
+			if closings--; closings < 0 {
+				return e.Dial(ctx)
+			}
 			ours, theirs := net.Pipe()
-			go serve(theirs)
+			go func() {
+				defer theirs.Close()
+				in := bufio.NewReader(theirs)
+				for _, reply := range []stream.Reply{stream.Answer{}, stream.Closing{Reason: closes}} {
+					if _, err := in.ReadString('\n'); err != nil {
+						return
+					}
+					_, _ = theirs.Write(reply.Append(nil))
+				}
+			}()
 			return ours, nil
 		}, nil
 	}
-	return Config{Address: "test://", Transports: map[string]Transport{"test": transport}}, func() []string {
-		mu.Lock()
-		defer mu.Unlock()
-		return lines
-	}
-}
-
-// closingExporter closes the connection at the first lines.
-func closingExporter(t *testing.T, closings int) (config Config, stored func() []string) {
-	t.Helper()
-	return scriptedExporter(t, func(string) string {
-		if closings--; closings >= 0 {
-			return closes
-		}
-		return ""
-	})
+	return e, Config{Address: "test://", Transports: map[string]Transport{"test": transport}}
 }
 
 // An exporter that takes no lines is not a loss: the records are sent again, later, and the
 // log says so once.
 func TestClosedConnectionIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		config, stored := closingExporter(t, 20)
+		e, config := inBubble(20)
+		defer e.Close()
 		var log strings.Builder
 		config.Log = slog.New(slog.NewTextHandler(&log, nil))
 		c, err := New(config)
@@ -109,13 +68,8 @@ func TestClosedConnectionIsTriedAgain(t *testing.T) {
 		if left, err := c.Close(context.Background()); left != 0 || err != nil {
 			t.Fatalf("Close: got %d, %v", left, err)
 		}
-		for i, text := range stored() {
-			if !strings.Contains(text, fmt.Sprintf(`"sequence":%d}`, i)) && i > 0 {
-				t.Errorf("record %d: got %s, want all in order", i, text)
-			}
-		}
-		if got := len(stored()); got != 6 {
-			t.Errorf("stored: got %d, want 6", got)
+		if got, _ := sequences(t, e.Lines()); !slices.Equal(got[decision.Deny], []int{0, 1, 2, 3, 4, 5}) {
+			t.Errorf("stored: got %v, want all in order", got)
 		}
 		// 20 pauses, all but the first few of which are the longest.
 		if took := time.Since(began); took < 13*lastPause/2 || took > 20*lastPause {
@@ -132,7 +86,8 @@ func TestClosedConnectionIsTriedAgain(t *testing.T) {
 
 func TestLogSaysWhyItIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		config, _ := closingExporter(t, 1<<30)
+		e, config := inBubble(1 << 30)
+		defer e.Close()
 		c, err := New(config)
 		if err != nil {
 			t.Fatal(err)

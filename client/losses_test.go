@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -153,7 +151,8 @@ func TestLogIsNotShed(t *testing.T) {
 // is what is missing.
 func TestLossRecordsAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		config, stored := closingExporter(t, 0)
+		e, config := inBubble(0)
+		defer e.Close()
 		c, err := New(config)
 		if err != nil {
 			t.Fatal(err)
@@ -168,16 +167,9 @@ func TestLossRecordsAreFew(t *testing.T) {
 		if left, err := c.Close(context.Background()); left != 0 || err != nil {
 			t.Fatalf("Close: got %d, %v", left, err)
 		}
-		sum := uint64(0)
-		for _, text := range stored() {
-			loss := parseLoss([]byte(text))
-			if loss == nil || loss.until.Before(loss.since) {
-				t.Fatalf("got %s, want a loss record", text)
-			}
-			sum += loss.kinds[kindOf(decision.Deny)]
-		}
-		if n := len(stored()); sum != 100 || n < 9 || n > 12 {
-			t.Errorf("in 10 s: got %d loss records for %d records, want about one a second for 100", n, sum)
+		_, lost := sequences(t, e.Lines())
+		if n := len(e.Lines()); lost[decision.Deny] != 100 || n < 9 || n > 12 {
+			t.Errorf("in 10 s: got %d loss records for %v, want about one a second for 100 denies", n, lost)
 		}
 	})
 }
@@ -185,12 +177,14 @@ func TestLossRecordsAreFew(t *testing.T) {
 // A loss record that the exporter refuses is told again: a loss is never forgotten.
 func TestRefusedLossRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		e, config := inBubble(0)
+		defer e.Close()
 		refuse := 2
-		config, stored := scriptedExporter(t, func(string) string {
+		e.Refuse(func(clienttest.Line) (reason, detail string) {
 			if refuse--; refuse >= 0 {
-				return "TooLarge"
+				return "TooLarge", ""
 			}
-			return ""
+			return "", ""
 		})
 		c, err := New(config)
 		if err != nil {
@@ -204,12 +198,8 @@ func TestRefusedLossRecord(t *testing.T) {
 		if left, err := c.Close(context.Background()); left != 0 || err != nil {
 			t.Fatalf("Close: got %d, %v", left, err)
 		}
-		sum := uint64(0)
-		for _, text := range stored() {
-			sum += parseLoss([]byte(text)).kinds[kindOf(decision.Deny)]
-		}
-		if sum != 3 {
-			t.Errorf("told: got %d records lost, want 3", sum)
+		if _, lost := sequences(t, e.Lines()); lost[decision.Deny] != 3 {
+			t.Errorf("told: got %v, want 3 denies", lost)
 		}
 	})
 }
@@ -270,6 +260,8 @@ func sequences(t *testing.T, lines []clienttest.Line) (got map[decision.Decision
 			EventType string
 			Decision  decision.Decision
 			Sequence  int
+			Since     time.Time
+			Until     time.Time
 			Lost      map[decision.Decision]int
 			Reasons   map[string]int
 		}
@@ -285,32 +277,14 @@ func sequences(t *testing.T, lines []clienttest.Line) (got map[decision.Decision
 			for _, n := range r.Reasons {
 				byReason += n
 			}
-			if byDecision != byReason || byDecision == 0 {
-				t.Errorf("loss record: got %d by decision and %d by reason, want the same: %s", byDecision, byReason, l.Text)
+			if byDecision != byReason || byDecision == 0 || r.Since.IsZero() || r.Until.Before(r.Since) {
+				t.Errorf("loss record: got %d by decision and %d by reason, want the same and a time: %s", byDecision, byReason, l.Text)
 			}
 			continue
 		}
 		got[r.Decision] = append(got[r.Decision], r.Sequence)
 	}
 	return got, lost
-}
-
-// parseLoss reads a loss record back; nil if text is none of ours.
-func parseLoss(text []byte) *tally {
-	var r lossRecord
-	if !bytes.HasPrefix(text, lossPrefix) || json.Unmarshal(text, &r) != nil {
-		return nil
-	}
-	t := &tally{since: r.Since, until: r.Until}
-	for name, n := range r.Lost {
-		t.kinds[kindOf(decision.Decision(name))] += n
-	}
-	for name, n := range r.Reasons {
-		if i := slices.Index(reasons[:], name); i >= 0 {
-			t.reasons[i] += n
-		}
-	}
-	return t
 }
 
 // closeAway closes c without an exporter.

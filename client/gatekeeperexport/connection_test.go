@@ -162,6 +162,32 @@ func TestCloseConnection(t *testing.T) {
 	})
 }
 
+// slow is a violation that takes its time to be encoded.
+type slow struct{ begun, end chan struct{} }
+
+func (s slow) MarshalJSON() ([]byte, error) {
+	close(s.begun)
+	<-s.end
+	return violation(1, "deny"), nil
+}
+
+// A connection closes when the calls under way have ended.
+func TestCloseWaitsForCalls(t *testing.T) {
+	bubble(t, func(t *testing.T, e *clienttest.Exporter, d *Driver) {
+		create(t, d, "")
+		data := slow{make(chan struct{}), make(chan struct{})}
+		published, closed := make(chan error, 1), make(chan error, 1)
+		go func() { published <- d.Publish(t.Context(), name, data, subject) }()
+		<-data.begun
+		go func() { closed <- d.CloseConnection(name) }()
+		synctest.Wait()
+		close(data.end)
+		if err := errors.Join(<-published, <-closed); err != nil || len(e.Lines()) != 1 {
+			t.Errorf("got %v and %d records, want the one that was under way", err, len(e.Lines()))
+		}
+	})
+}
+
 // Calls of every kind at once, over an exporter that breaks off: each record for
 // which Publish returned nil is stored once.
 func TestConcurrentCalls(t *testing.T) {
