@@ -65,24 +65,25 @@ func TestMemoryCeiling(t *testing.T) {
 			good := dialGood(t, a.socket, "good")
 			ctx, cancel := context.WithTimeout(t.Context(), attackTime)
 			defer cancel()
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				if at.run != nil {
-					at.run(ctx, a)
-				}
-				<-ctx.Done()
-			}()
-			peak := int64(0)
-			for fighting := true; fighting; time.Sleep(2 * time.Millisecond) {
-				select {
-				case <-ended:
-					fighting = false
-				default:
-				}
-				good.line()
-				peak = max(peak, ownMemory(a.cmd.Process.Pid))
+			var attacked sync.WaitGroup
+			if at.run != nil {
+				attacked.Go(func() { at.run(ctx, a) })
 			}
+			most := make(chan int64)
+			go func() {
+				peak := int64(0)
+				for ctx.Err() == nil {
+					peak = max(peak, ownMemory(a.cmd.Process.Pid))
+					time.Sleep(5 * time.Millisecond)
+				}
+				most <- peak
+			}()
+			for ctx.Err() == nil {
+				good.line()
+				time.Sleep(2 * time.Millisecond)
+			}
+			peak := <-most
+			attacked.Wait()
 			dialGood(t, a.socket, "newcomer").line() // one more of the good identity connects
 			if peak > a.ceiling {
 				t.Errorf("memory of its own: got %d MiB, want at most %d, as docket check says", peak>>20, a.ceiling>>20)

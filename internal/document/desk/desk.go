@@ -70,20 +70,6 @@ func New(t testing.TB, names ...string) *Desk {
 	return d
 }
 
-// Needs skips a test that needs programs which this machine lacks. In CI, with CI=true, it fails instead.
-func Needs(t testing.TB, programs ...string) {
-	t.Helper()
-	for _, program := range programs {
-		if _, err := exec.LookPath(program); err == nil {
-			continue
-		}
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("install %s: the page needs it", program)
-		}
-		t.Skipf("install %s: the page needs it", program)
-	}
-}
-
 // remains matches a block whose last command a person leaves running in a terminal of its own.
 var remains = regexp.MustCompile(`(?m)^docket (run|tap)\b.*\n\z`)
 
