@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/klauspost/compress/zstd"
@@ -129,14 +128,6 @@ func batch(queue string, first, last uint64) sinks.Batch {
 // withGaps is b with gaps.
 func withGaps(b sinks.Batch, gaps ...sinks.Gap) sinks.Batch {
 	b.Gaps = gaps
-	return b
-}
-
-// received is b with the times at which its items were read.
-func received(b sinks.Batch, times ...time.Time) sinks.Batch {
-	for i := range b.Items {
-		b.Items[i].Received = times[i]
-	}
 	return b
 }
 

@@ -123,6 +123,10 @@ func (c *conn) ReadFrom(from io.Reader) (int64, error) {
 	return io.CopyBuffer(struct{ io.Writer }{c}, from, p[:])
 }
 
+// Close closes the connection below TLS. A goodbye would have the engine answer a request that
+// has just been given up, and the answer could come before the end.
+func (c *conn) Close() error { return c.socket().Close() }
+
 // CloseWrite passes on that the client of a changed protocol will write no more. Both kinds of
 // connections can.
 func (c *conn) CloseWrite() error { return c.Conn.(interface{ CloseWrite() error }).CloseWrite() }
