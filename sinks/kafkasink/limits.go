@@ -82,10 +82,11 @@ func (t *topic) room() int { return min(t.maxBytes, mostBytes) - batchHeader }
 // the batch once more as requests, or twice if compressed, what brokers answer, and the
 // metadata that they answered before.
 func (c *Config) MemoryBytes(batch int64) int64 {
-	const (
-		connections = 256 << 10
-		answers     = 2 * answerBytes
-	)
+	const connections = 256 << 10
+	answers := int64(2 * answerBytes)
+	if c.Transacts() {
+		answers += 64 * mostOffsets
+	}
 	if c.Compression == "" || c.Compression == "none" {
 		return connections + answers + batch*5/4
 	}

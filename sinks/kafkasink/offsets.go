@@ -32,8 +32,8 @@ type offset struct {
 
 const (
 	offsetFetchVersion = 7
-	// mostOffsets bounds an answer, in bytes: a group of docket's has an offset or two. A list
-	// in it takes up to a hundred times as much memory.
+	// mostOffsets bounds an answer, in bytes: a group of docket's has an offset or two, of 2 KiB each. A list
+	// in it takes up to 64 times as much memory.
 	mostOffsets = 32 << 10
 )
 
