@@ -150,3 +150,20 @@ func TestContentsThatWereNeverReadAreNotKnown(t *testing.T) {
 		}
 	}
 }
+
+// A position is not saved before the records in front of it are durable.
+func TestACrashWhileTheQueueHoldsRecords(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, formats.JSON)
+	b.start()
+	want := records("a", 20)
+	b.write(lines(want[:10]...))
+	b.wantStored(want[:10])
+	b.in.Hold()
+	b.write(lines(want[10:]...))
+	b.await("pending records", func() bool { return b.in.Pending() == 10 })
+	time.Sleep(saveEvery + saveEvery/5) // in which a position could be saved
+	b.crash()
+	b.start()
+	b.wantStored(want)
+}
