@@ -144,7 +144,7 @@ func TestOnceSurvivesKillsAndOutages(t *testing.T) {
 	sidecar.kill()
 	for range 2 {
 		p := startProcess(t, "run", "--once", "-f", config)
-		if got, want := p.wait(), "dead letters, by sink: siem 1 (see docket deadletter ls)"; got != command.ExitFailed || !strings.Contains(p.stderr(), want) {
+		if got, want := p.wait(), "dead letters, by sink: siem 1 (start docket run, then see docket deadletter ls)"; got != command.ExitFailed || !strings.Contains(p.stderr(), want) {
 			t.Errorf("got exit code %d and\n%s\nwant %d and %q", got, p.stderr(), command.ExitFailed, want)
 		}
 	}
