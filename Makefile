@@ -92,7 +92,7 @@ test: ## run every test that needs Go alone, at its smallest (-short)
 # The packages in which a record crosses goroutines, with the race detector, which needs a C compiler; make soak has
 # all of them. What the tests build themselves needs none. A program with the detector sleeps
 # for a second at its end unless it is told not to.
-RACE ?= ./exporter ./exporter/queue ./exporter/letterbox ./internal/budget ./internal/fairconn ./internal/signal ./internal/contract ./sources/feed ./sources/streamsource ./sources/httpsource ./sinks/httpsink ./sinks/kafkasink ./client ./webhook ./webhook/serving
+RACE ?= ./exporter ./exporter/queue ./exporter/deadletter ./internal/budget ./internal/fairconn ./internal/signal ./internal/contract ./sources/feed ./sources/streamsource ./sources/httpsource ./sinks/httpsink ./sinks/kafkasink ./client ./webhook ./webhook/serving
 RACING = env -u GOGC CGO_ENABLED=0 GORACE=atexit_sleep_ms=0
 .PHONY: test-race
 test-race: ## the packages with goroutines once more, with the race detector

@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 )
 
 // profileExporter is one that answers profiles.
@@ -70,15 +69,4 @@ func TestProfileOfUnboundedLengthIsRefused(t *testing.T) {
 			}
 		}
 	}
-}
-
-// deadlineWriter keeps the deadline that a handler sets.
-type deadlineWriter struct {
-	*httptest.ResponseRecorder
-	deadline time.Time
-}
-
-func (w *deadlineWriter) SetWriteDeadline(t time.Time) error {
-	w.deadline = t
-	return nil
 }

@@ -39,7 +39,7 @@ func (e *LeftError) Error() string {
 	}{
 		{"not delivered", pending, "run docket again when the sinks accept records"},
 		{"kept for sinks that are not configured", e.Parked, "add them again, or with `retire: true` to drop them"},
-		{"dead letters", e.DeadLetters, "see docket deadletter ls"},
+		{"dead letters", e.DeadLetters, "start docket run, then see docket deadletter ls"},
 		{"lost to damage on disk", e.Corrupt, "the unreadable bytes are in quarantine, in the directory of the queue"},
 	} {
 		if len(left.of) > 0 {

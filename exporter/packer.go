@@ -54,9 +54,6 @@ func (b *batch) reset(incarnation string) {
 	}
 }
 
-// isEmpty reports whether there is nothing to tell the sink.
-func (b *batch) isEmpty() bool { return len(b.Items) == 0 && len(b.Gaps) == 0 }
-
 // pack makes b of records, which are not empty and of one incarnation of the queue. b is valid no longer than they are.
 func (k *packer) pack(b *batch, records []queue.Record) {
 	b.reset(records[0].Incarnation)

@@ -339,12 +339,3 @@ func TestNoAllocations(t *testing.T) {
 		t.Errorf("got %v allocations for a record, want at most %d", got, most)
 	}
 }
-
-func recordOf(b *testing.B, file string, n int) []byte {
-	b.Helper()
-	text, err := os.ReadFile("../../testdata/records/" + file)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return bytes.Split(text, []byte("\n"))[n]
-}
