@@ -304,7 +304,8 @@ func (q *Queue) seal(s *liveSegment) {
 func (q *Queue) checkpointUpTo(s *liveSegment) {
 	c := q.state.Checkpoint(time.Now())
 	c.Queue, c.Epoch, c.End, c.Newest, c.NextSeq = q.id, s.Epoch, s.end.Load(), s.newest.Load(), q.durable.Load()+1
-	c.Lineage = q.lineage.Newest(keptIncarnations)
+	// One that has stored nothing yet may never do so: another one may have the seqs then.
+	c.Lineage = q.lineage.Before(c.NextSeq).Newest(keptIncarnations)
 	q.janitor.checkpoint = c
 	wake(q.dirty)
 }

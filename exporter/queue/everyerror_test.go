@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -141,48 +140,4 @@ func (s *session) goesOn() {
 	s.stop() // fails when the janitor still has trouble
 	s.restart()
 	s.kill()
-}
-
-// A queue whose operations fail, one after another, keeps no file open: on a real
-// file system, as the kernel counts.
-func TestErrorsLeaveNoFileOpen(t *testing.T) {
-	tr := traces["removal"]
-	tr.opts.SegmentBytes = smallSegment
-	step := 1
-	if testing.Short() {
-		step = 5
-	}
-	for n, more := 1, true; more; n += step {
-		var reached atomic.Bool
-		synctest.Test(t, func(t *testing.T) {
-			tr.opts.Directory = t.TempDir()
-			s := newSession(t, nil, tr.opts)
-			tr.setUp(s)
-			x := troubles[n%len(troubles)]
-			s.fs.SetPlan(x.plan(n, &reached))
-			tr.run(s)
-			s.what = fmt.Sprintf("%s at operation %d, %s", x.name, n, s.fs.LastFailed())
-			s.heals()
-			s.goesOn()
-		})
-		more = reached.Load()
-		if open := descriptors(t, tr.opts.Directory); len(open) > 0 {
-			t.Fatalf("operation %d: files open in the end: got %q, want none", n, open)
-		}
-	}
-}
-
-// descriptors returns what this process has open in dir, whether it is there still or
-// not. Elsewhere cursors of earlier tests may be open, until the collector finds them.
-func descriptors(t *testing.T, dir string) (open []string) {
-	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	must(t, err)
-	for _, e := range entries {
-		target, err := os.Readlink("/proc/self/fd/" + e.Name())
-		if err == nil && strings.HasPrefix(target, dir) {
-			open = append(open, target)
-		}
-	}
-	return open
 }

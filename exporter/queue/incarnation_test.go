@@ -16,6 +16,7 @@ import (
 
 	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/state"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
@@ -53,36 +54,6 @@ func idsOf(t *testing.T, q *Queue, c *Cursor) (ids []string) {
 		}
 	}
 	return ids
-}
-
-// What a checkpoint knows of removed segments is bounded, and the ids of kept records are not.
-func TestManyIncarnations(t *testing.T) {
-	opts := Options{Directory: t.TempDir()}
-	var want []string
-	const starts = keptIncarnations + 10
-	for n := range starts {
-		q := open(t, opts)
-		if n == 0 {
-			cursorOf(t, q, "a")
-		}
-		storeNumbered(t, q, n+1, n+1, 1)
-		want = append(want, fmt.Sprintf("%s-%d", q.Lineage().At(uint64(n+1)), n+1))
-		closeQueue(t, q)
-	}
-	q := open(t, opts)
-	c := cursorOf(t, q, "a")
-	if got := idsOf(t, q, c); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	must(t, c.Ack(starts))
-	closeQueue(t, q)
-	q = open(t, opts)
-	await.Until(t, "the segments are removed", func() bool { return q.Stats().FirstSeq >= starts })
-	closeQueue(t, q)
-	q = open(t, opts)
-	if n := len(q.Lineage()); n < keptIncarnations || n > keptIncarnations+2 {
-		t.Errorf("%d incarnations are known, want %d", n, keptIncarnations)
-	}
 }
 
 // copied returns the options for a copy of the directory of opts.
@@ -229,4 +200,53 @@ func TestIDsBehindADamagedHeader(t *testing.T) {
 		got = ids
 		closeQueue(t, q)
 	}
+}
+
+// A start that could not write the end of the log again, and stored nothing, has left a checkpoint.
+// The end is lost, and the next start stores other records there: they keep their ids.
+func TestStartThatStoredNothingHasNoRecords(t *testing.T) {
+	copyOf := func(dir string) (copied string) {
+		await.Until(t, "nothing changes during the copy", func() bool {
+			copied = filepath.Join(t.TempDir(), "copy")
+			return os.CopyFS(copied, os.DirFS(dir)) == nil
+		})
+		return copied
+	}
+	dir := t.TempDir()
+	q := open(t, Options{Directory: dir})
+	storeNumbered(t, q, 1, 3, 1)
+	killed(t, q)
+
+	fsys := &faultFS{FS: disk.OS("")}
+	fsys.set(failing("sync", func() bool { return true }))
+	q = open(t, Options{Directory: dir, FS: fsys})
+	await.Until(t, "there is a checkpoint in front of the end", func() bool {
+		found, err := state.Look(disk.OS(""), dir)
+		must(t, err)
+		if found.Cursors != nil {
+			must(t, found.Cursors.File.Close())
+		}
+		return found.Checkpoint.NextSeq == 3
+	})
+	dir = copyOf(dir)
+	fsys.set(nil)
+	seg := segmentFiles(t, dir)[0]
+	at := offsets(t, seg)
+	zero(t, seg, at[2], at[3])
+
+	fsys = &faultFS{FS: disk.OS("")}
+	fsys.set(func(op, name string) error {
+		if op == "create" && filepath.Base(name) == state.PositionsFile+disk.NewSuffix {
+			return errDisk
+		}
+		return nil
+	})
+	q, err := Open(Options{Directory: dir, FS: fsys, SegmentBytes: minSegmentBytes})
+	must(t, err)
+	storeNumbered(t, q, 3, 6, 1)
+	want := idsOf(t, q, cursorOf(t, q, "a"))
+	last := copyOf(dir)
+	_ = q.Close(t.Context()) // which cannot write its checkpoint
+	q = open(t, Options{Directory: last})
+	equal(t, "ids", idsOf(t, q, cursorOf(t, q, "b")), want)
 }

@@ -246,21 +246,6 @@ func checkProgress(t *testing.T, o *inspect.Queue) {
 	}
 }
 
-// The offsets are those of the first byte that is no frame and the one at which
-// frames go on.
-func TestCheckNamesThePlace(t *testing.T) {
-	opts, first, _ := stored(t, false)
-	flip(t, first.path, first.at[2]-4)
-	f := findings(t, offline(t, opts))[0]
-	if f.File != filepath.Base(first.path) || f.Offset != first.at[1] || f.End != first.at[2] {
-		t.Errorf("got %+v, want %s from %d to %d", f, first.path, first.at[1], first.at[2])
-	}
-	want := fmt.Sprintf("%s:%d: damage: 88 bytes cannot be read (payload checksum mismatch): record 2 is lost to a replay only, every sink has passed it", f.File, f.Offset)
-	if f.String() != want {
-		t.Errorf("got  %s\nwant %s", f, want)
-	}
-}
-
 // Segments that every sink has passed are removed, and a crash can bring the
 // first of them back.
 func TestCheckOfARemovedSegmentThatIsBack(t *testing.T) {

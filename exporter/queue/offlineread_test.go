@@ -1,8 +1,6 @@
 package queue
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"testing"
 
@@ -56,26 +54,5 @@ func TestReadPassesOverDamage(t *testing.T) {
 			return nil
 		}))
 		equal(t, name, summary(lost), tt.want)
-	}
-}
-
-func TestReadEndsEarly(t *testing.T) {
-	opts, _, _ := stored(t, false)
-	o := offline(t, opts)
-	enough := errors.New("enough")
-	n := 0
-	err := o.Read(t.Context(), everything, func(Record) error {
-		if n++; n == 2 {
-			return enough
-		}
-		return nil
-	}, nil)
-	if !errors.Is(err, enough) || n != 2 {
-		t.Errorf("got %v after %d records, want %v after 2", err, n, enough)
-	}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(enough)
-	if err := o.Read(ctx, everything, func(Record) error { return nil }, nil); !errors.Is(err, enough) {
-		t.Errorf("got %v of a ctx that is done, want %v", err, enough)
 	}
 }

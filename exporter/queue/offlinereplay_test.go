@@ -9,7 +9,6 @@ import (
 
 	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/segment"
-	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -181,25 +180,6 @@ func TestReplayOverDamage(t *testing.T) {
 		if a := c.Account(); a.Delivered != 9 || a.Corrupt != 3 || a.Next != 13 {
 			t.Errorf("%s: got %+v, want 9 delivered and 3 corrupt", sink, a)
 		}
-	}
-}
-
-// What a sink has passed was durable once, and a replay does not make the queue
-// forget it: a seq that was given to a record is never given to another.
-func TestReplayDoesNotForgetWhatWasDurable(t *testing.T) {
-	opts, _ := retained(t)
-	for _, path := range segmentFiles(t, opts.Directory)[2:] {
-		must(t, disk.OS("").Remove(path))
-	}
-	must(t, disk.OS("").Remove(opts.Directory+"/"+state.PositionsFile))
-	o := offline(t, opts)
-	r, err := o.PlanReplay(t.Context(), "a", 2, noLetters)
-	must(t, err)
-	o = setAccount(t, opts, o, r.Sink, r.After)
-	must(t, o.Close())
-	q := open(t, opts)
-	if got := q.LastSeq(); got != 10 {
-		t.Errorf("got last seq %d, want 10: records 7 to 10 had their numbers", got)
 	}
 }
 

@@ -1,9 +1,7 @@
 package queue
 
 import (
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/docket-export/docket/internal/disk"
 )
@@ -33,26 +31,4 @@ func TestPreparingRests(t *testing.T) {
 			t.Fatalf("step %d: the file has %d bytes (%v), want all %d", i, size, err, s.size)
 		}
 	}
-}
-
-// A file that was left unwritten because of large commits is written once they end.
-func TestPreparingGoesOnAfterLargeCommits(t *testing.T) {
-	q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 4 << 20})
-	prepared(t, q)
-	store(t, q, chunk("a small record"))
-	if q.commitsAreLarge() {
-		t.Error("a commit of one small record counts as large")
-	}
-	// The second is for the next segment, which takes the prepared file.
-	large := strings.Repeat("x", 3<<20)
-	for range 2 {
-		store(t, q, chunk(large))
-	}
-	q.mu.Lock()
-	last := q.lastLarge
-	q.mu.Unlock()
-	if last.IsZero() || time.Since(last) < 0 {
-		t.Errorf("after commits of 3 MiB the last large one was at %s", last)
-	}
-	prepared(t, q)
 }

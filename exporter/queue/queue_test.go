@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -151,26 +150,6 @@ func equal(t *testing.T, what string, got, want []string) {
 	}
 }
 
-func TestRecordKeepsWhereItCameFrom(t *testing.T) {
-	q := open(t, Options{Directory: t.TempDir()})
-	received := time.Date(2026, 1, 5, 10, 4, 7, 123456789, time.UTC)
-	store(t, q, &Chunk{Source: "webhook", Producer: "p/1", Position: 9, Received: received, Records: []byte("{}\n"), Count: 1})
-	store(t, q, &Chunk{Source: "other", Received: received, Records: []byte("{ }\n"), Count: 1})
-	records, err := cursorOf(t, q, "a").Next(context.Background(), Limits{Records: 10, Bytes: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []Record{
-		{Seq: 1, Source: "webhook", Producer: "p/1", Received: received, Data: []byte("{}")},
-		{Seq: 2, Source: "other", Received: received, Data: []byte("{ }")},
-	}
-	if !slices.EqualFunc(records, want, func(a, b Record) bool {
-		return a.Seq == b.Seq && a.Source == b.Source && a.Producer == b.Producer && a.Received.Equal(b.Received) && bytes.Equal(a.Data, b.Data)
-	}) {
-		t.Errorf("got %+v, want %+v", records, want)
-	}
-}
-
 func TestNextRespectsLimits(t *testing.T) {
 	q := open(t, Options{Directory: t.TempDir()})
 	store(t, q, chunk("aaaa", "bbbb", "cccc", strings.Repeat("d", 50), "e"))
@@ -250,26 +229,6 @@ func TestNextWaitsForABatchToFill(t *testing.T) {
 	}
 }
 
-func TestSinkThatIsNotReadKeepsItsRecords(t *testing.T) {
-	opts := Options{Directory: t.TempDir(), SegmentBytes: 1}
-	q := open(t, opts)
-	cursorOf(t, q, "removed")
-	closeQueue(t, q)
-	q = open(t, opts)
-	a := cursorOf(t, q, "a")
-	storeNumbered(t, q, 1, 5, 1)
-	drain(t, q, a)
-	must(t, a.Ack(5))
-	await.Until(t, "the cursor is durable", func() bool { return len(q.dirty) == 0 })
-	if s := q.Stats(); s.FirstSeq != 1 || !slices.Equal(s.Parked, []string{"removed"}) {
-		t.Errorf("got first seq %d, parked %q; want 1, removed", s.FirstSeq, s.Parked)
-	}
-	if n := q.Forget("removed"); n != 5 {
-		t.Errorf("Forget: got %d pending, want 5", n)
-	}
-	await.Until(t, "the records are let go", func() bool { return q.Stats().FirstSeq == 5 })
-}
-
 func TestNewSinkFromNow(t *testing.T) {
 	q := open(t, Options{Directory: t.TempDir()})
 	storeNumbered(t, q, 1, 3, 1)
@@ -290,24 +249,6 @@ func TestQueueInUse(t *testing.T) {
 	if !ok || inUse.Holder.PID != os.Getpid() {
 		t.Fatalf("second Open: got %v, want *state.InUseError with our pid", err)
 	}
-}
-
-func TestFullQueueBlocksUntilSegmentsGo(t *testing.T) {
-	q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 40 << 10})
-	c := cursorOf(t, q, "a")
-	filled := fill(t, q)
-	if s := q.Stats(); !s.Full {
-		t.Errorf("stats of a full queue: %+v", s)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
-	if err := q.Append(ctx, chunk("{}"), nil); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("Append to a full queue: got %v, want deadline exceeded", err)
-	}
-	store(t, q, &Chunk{Source: "test", Received: time.Now(), Refused: []Tally{{Name: "InvalidJSON", Count: 1}}}) // counts need no room
-	drain(t, q, c)
-	must(t, c.Ack(filled))
-	store(t, q, chunk("{}"))
 }
 
 // fill stores records of 1 KiB until the queue is full and returns the last seq.
@@ -415,29 +356,5 @@ func TestRecordFromTheFutureDoesNotHoldTheBatch(t *testing.T) {
 	defer cancel()
 	if _, err := cursorOf(t, q, "a").Next(ctx, Limits{Records: 10, Bytes: 1000, Wait: 10 * time.Millisecond}); err != nil {
 		t.Errorf("a batch that may wait 10 ms: %v", err)
-	}
-}
-
-// An Open that fails leaves no file open.
-func TestFailedOpenLeavesNoFiles(t *testing.T) {
-	opts := Options{Directory: t.TempDir()}
-	q := open(t, opts)
-	storeNumbered(t, q, 1, 1, 1)
-	closeQueue(t, q)
-	seg := segmentFiles(t, opts.Directory)[0]
-	b, err := os.ReadFile(seg)
-	must(t, err)
-	b[8] = segmentVersion + 1
-	le.PutUint32(b[12:], headerSum(b))
-	must(t, os.WriteFile(seg, b, 0o600))
-	fds := func() int { e, _ := os.ReadDir("/proc/self/fd"); return len(e) }
-	before := fds()
-	for range 5 {
-		if _, err := Open(opts); err == nil {
-			t.Fatal("opened")
-		}
-	}
-	if got := fds(); got > before {
-		t.Errorf("open files: %d before, %d after five failed opens", before, got)
 	}
 }

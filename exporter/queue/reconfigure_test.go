@@ -40,22 +40,6 @@ func TestReconfigureWakesWhatWaits(t *testing.T) {
 	}
 }
 
-// A bound that the segments are too large for waits for the next Open; all else is in
-// force at once.
-func TestReconfigureKeepsABoundThatDoesNotFit(t *testing.T) {
-	opts := Options{Directory: t.TempDir(), SegmentBytes: 64 << 10, MaxBytes: 1 << 20}
-	q := open(t, opts)
-	if q.Reconfigure(Options{MaxBytes: 8*opts.SegmentBytes - 1, Retain: Retain{MaxAge: time.Hour}}) {
-		t.Error("a bound of less than eight segments fits")
-	}
-	if q.opts.MaxBytes != opts.MaxBytes || q.space.maxBytes != opts.MaxBytes || q.opts.Retain.MaxAge != time.Hour {
-		t.Errorf("got %+v, want the bound as it was and the new retain", q.opts)
-	}
-	if !q.Reconfigure(Options{MaxBytes: 8 * opts.SegmentBytes}) {
-		t.Error("a bound of eight segments does not fit")
-	}
-}
-
 // Records that are only kept for a replay go once they need not be.
 func TestReconfigureLetsRetainedGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -60,25 +59,6 @@ func TestTalliesThatFitIntoNoFrame(t *testing.T) {
 		if err := q.Append(t.Context(), &c, nil); err == nil || !strings.Contains(err.Error(), "allowed") {
 			t.Errorf("%s: got %v, want an error that says what is allowed", name, err)
 		}
-	}
-}
-
-// Whatever producers say, a count stops where it is still exact.
-func TestLostCountsDoNotWrap(t *testing.T) {
-	opts := Options{Directory: t.TempDir()}
-	q := open(t, opts)
-	for range 3 {
-		c := chunk("{}")
-		c.Lost = []Tally{{Name: "deny", Count: MaxLost}, {Name: "allow", Count: MaxLost / 2}}
-		store(t, q, c)
-	}
-	want := map[string]uint64{"deny": MaxLost, "allow": MaxLost}
-	for _, when := range []string{"before a restart", "after it"} {
-		if got := q.Stats().Sources["test"].Lost; !maps.Equal(got, want) {
-			t.Errorf("%s: got %v, want %v", when, got, want)
-		}
-		closeQueue(t, q)
-		q = open(t, opts)
 	}
 }
 

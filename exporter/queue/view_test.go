@@ -9,7 +9,6 @@ import (
 	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/segment"
-	"github.com/docket-export/docket/exporter/queue/state"
 )
 
 // live is the queue q as the tools for one at rest see it.
@@ -119,20 +118,5 @@ func TestSegmentsGoUnderAReader(t *testing.T) {
 	}))
 	if next != last+1 || gone < 2*perSegment {
 		t.Errorf("got to record %d of %d with %d gone, want all, most of them gone", next-1, last, gone)
-	}
-}
-
-// What a replay is planned by is there while the queue works.
-func TestReplayIsPlannedLive(t *testing.T) {
-	opts := Options{Directory: t.TempDir(), Retain: Retain{MaxBytes: 1 << 20}}
-	q := open(t, opts)
-	c := cursorOf(t, q, "a")
-	storeNumbered(t, q, 1, 9, 2)
-	drain(t, q, c)
-	must(t, c.Settle(9, Outcome{Filtered: 2}))
-	r, err := live(t, q).PlanReplay(t.Context(), "a", 4, func(segment.SeqRange) uint64 { return 0 })
-	must(t, err)
-	if want := (state.Account{Next: 4, Delivered: 1, Filtered: 2, ReplayTo: 10}); counts(r.After) != want || r.Count() != 6 || r.Oldest.IsZero() {
-		t.Errorf("got %+v, want the account %+v", r, want)
 	}
 }

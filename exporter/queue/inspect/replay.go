@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -181,6 +182,7 @@ func (o *Queue) firstReplayable(ctx context.Context, upTo uint64) (seq uint64, w
 		switch {
 		case gap.From >= upTo:
 			return seq, why, nil
+		case errors.Is(unreadable, fs.ErrNotExist): // it was removed meanwhile
 		case unreadable != nil:
 			why = fmt.Sprintf("segment %s cannot be read (%v)", before.Name, unreadable)
 		case gap.From < gap.To && !o.isKnownLost(gap):
