@@ -35,7 +35,7 @@ var (
 	descDuplicate    = describe("docket_records_duplicate_total", "Lines that were sent again and not stored twice.", "source")
 	descLost         = describe("docket_records_lost_total", "Records that producers report as lost.", "source", "decision")
 	descPassedOver   = describe("docket_source_passed_over_total", "Lines, events and files that the source read and made no record of since the start.", "source", "reason")
-	descSourceLost   = describe("docket_source_lost_total", "Gaps that the source found since the start: files or runs that vanished before they were read, lines that the engine left out.", "source")
+	descSourceLost   = describe("docket_source_lost_total", "Gaps that the source found since the start: files or runs that vanished before they were read.", "source")
 	descRefusedDrop  = describe("docket_refused_dropped_total", "Refused lines that were counted and not kept since the start, because they came too fast or could not be written.", "source")
 	descSourceState  = describe("docket_source_state", "1 for the current state of the source.", "source", "state")
 	descConnections  = describe("docket_source_connections", "Producers that are connected now.", "source")

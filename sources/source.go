@@ -72,8 +72,8 @@ type Report struct {
 	// then. Empty: nothing is wrong.
 	Trouble string
 	// Lost is how many gaps the source knows of since the start of the process. A gap is
-	// a file or a run that vanished before docket read it, or lines that the engine left
-	// out. Each was logged, and a record says so where the source writes such records.
+	// a file, a run or lines that vanished before docket read them. Each was logged, and a
+	// record says so where the source writes such records.
 	Lost uint64
 	// LostLines and LostBytes are how much of that is known at least. Where lines are known,
 	// their bytes are not counted.
