@@ -219,7 +219,7 @@ func TestStartThatStoredNothingHasNoRecords(t *testing.T) {
 
 	fsys := &faultFS{FS: disk.OS("")}
 	fsys.set(failing("sync", func() bool { return true }))
-	q = open(t, Options{Directory: dir, FS: fsys})
+	open(t, Options{Directory: dir, FS: fsys})
 	await.Until(t, "there is a checkpoint in front of the end", func() bool {
 		found, err := state.Look(disk.OS(""), dir)
 		must(t, err)

@@ -111,11 +111,6 @@ func TestKilledFullQueueStaysWithinMaxBytes(t *testing.T) {
 	}
 }
 
-func (q *Queue) lastEpoch() uint64 {
-	kept := *q.segments.Load()
-	return kept[len(kept)-1].Epoch
-}
-
 // A used-up quota is a full disk: what sinks have delivered makes room.
 func TestQuotaIsAFullDisk(t *testing.T) {
 	fsys := &faultFS{FS: disk.OS("")}

@@ -260,4 +260,4 @@ func positionOf(t *testing.T, dir string) position {
 	return f.position
 }
 
-var idA, idB = uuid.MustParse(queueA), uuid.MustParse(queueB)
+var idA = uuid.MustParse(queueA)
