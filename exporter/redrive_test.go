@@ -489,6 +489,37 @@ func TestRedriveJustBeforeTheWait(t *testing.T) {
 	})
 }
 
+// Letters of two incarnations of the queue go in two batches: those of the second stay until they
+// are delivered too.
+func TestRedriveOfTwoIncarnations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sent []string
+		f := &funcSink{send: func(_ context.Context, b sinks.Batch) error {
+			for i := range b.Items {
+				sent = append(sent, b.ID(i))
+			}
+			return nil
+		}}
+		c := &fakeCursor{account: queue.Account{Next: 10}}
+		d := newTestDelivery(t, SinkConfig{Config: f}, c, slog.New(slog.DiscardHandler))
+		if err := d.letters.add([]deadletter.Letter{
+			{Seq: 1, Incarnation: "old", Record: []byte("{}")},
+			{Seq: 2, Incarnation: "new", Record: []byte("{}")},
+			{Seq: 3, Incarnation: "new", Record: []byte("{}")},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		start(t, d)
+		if n, err := d.letters.redrive(nil); n != 3 || err != nil {
+			t.Fatalf("redrive = %d, %v; want 3", n, err)
+		}
+		synctest.Wait()
+		if want := []string{"old-1", "new-2", "new-3"}; !slices.Equal(sent, want) || d.letters.stats().Letters != 0 || c.redriven != 3 {
+			t.Errorf("sent %v, %d counted as delivered, letters left: %+v; want %v and no letter", sent, c.redriven, d.letters.stats(), want)
+		}
+	})
+}
+
 // Dead letters that are to be delivered again do not wait for the end of a backlog, nor it for them.
 func TestRedriveComesBetweenBatchesOfABacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
