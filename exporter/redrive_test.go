@@ -156,6 +156,9 @@ func (c *trackedCursor) Redelivered(ctx context.Context, n uint64, remove func()
 		c.failures.Add(1)
 		return errors.New("cursors: write: input/output error")
 	}
+	if err := ctx.Err(); errors.Is(err, context.Canceled) {
+		return err // as of the cursor itself: a stop must not cancel this
+	}
 	// It waits for its disk as long as that takes: a disk that is slow here does not hang.
 	return c.Cursor.Redelivered(context.WithoutCancel(ctx), n, remove)
 }
