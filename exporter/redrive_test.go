@@ -156,6 +156,9 @@ func (c *trackedCursor) Redelivered(ctx context.Context, n uint64, remove func()
 		c.failures.Add(1)
 		return errors.New("cursors: write: input/output error")
 	}
+	if err := ctx.Err(); errors.Is(err, context.Canceled) {
+		return err // as of the cursor itself: a stop must not cancel this
+	}
 	// It waits for its disk as long as that takes: a disk that is slow here does not hang.
 	return c.Cursor.Redelivered(context.WithoutCancel(ctx), n, remove)
 }
@@ -485,6 +488,37 @@ func TestRedriveJustBeforeTheWait(t *testing.T) {
 		synctest.Wait()
 		if got := sent.Load(); got != 1 {
 			t.Errorf("%d letters were sent, want 1", got)
+		}
+	})
+}
+
+// Letters of two incarnations of the queue go in two batches: those of the second stay until they
+// are delivered too.
+func TestRedriveOfTwoIncarnations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sent []string
+		f := &funcSink{send: func(_ context.Context, b sinks.Batch) error {
+			for i := range b.Items {
+				sent = append(sent, b.ID(i))
+			}
+			return nil
+		}}
+		c := &fakeCursor{account: queue.Account{Next: 10}}
+		d := newTestDelivery(t, SinkConfig{Config: f}, c, slog.New(slog.DiscardHandler))
+		if err := d.letters.add([]deadletter.Letter{
+			{Seq: 1, Incarnation: "old", Record: []byte("{}")},
+			{Seq: 2, Incarnation: "new", Record: []byte("{}")},
+			{Seq: 3, Incarnation: "new", Record: []byte("{}")},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		start(t, d)
+		if n, err := d.letters.redrive(nil); n != 3 || err != nil {
+			t.Fatalf("redrive = %d, %v; want 3", n, err)
+		}
+		synctest.Wait()
+		if want := []string{"old-1", "new-2", "new-3"}; !slices.Equal(sent, want) || d.letters.stats().Letters != 0 || c.redriven != 3 {
+			t.Errorf("sent %v, %d counted as delivered, letters left: %+v; want %v and no letter", sent, c.redriven, d.letters.stats(), want)
 		}
 	})
 }

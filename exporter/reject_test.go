@@ -277,3 +277,35 @@ func TestPendingRecordHasNoLetter(t *testing.T) {
 		t.Errorf("delivered %+v, want record 2 as replayed and 4 on time", s.taken)
 	}
 }
+
+// Of records that are pending again the letters go, from the first to the last of them, and no others.
+func TestLettersOfPendingRecordsAreForgotten(t *testing.T) {
+	for _, tt := range []struct {
+		first, last uint64
+		left        []uint64
+	}{
+		{4, 6, []uint64{3, 7}},
+		{5, 6, []uint64{3, 4, 7}}, // its last record alone has a letter
+		{4, 5, []uint64{3, 6, 7}}, // its first one alone
+		{5, 5, []uint64{3, 4, 6, 7}},
+	} {
+		l := newLetters(queueFacts{directory: t.TempDir()}, SinkConfig{Name: "test", DeadLetters: defaultDeadLetters()}, slog.New(slog.DiscardHandler))
+		t.Cleanup(l.close)
+		var list []deadletter.Letter
+		for _, seq := range []uint64{3, 4, 6, 7} {
+			list = append(list, deadletter.Letter{Seq: seq, Record: []byte("{}")})
+		}
+		if err := errors.Join(l.add(list), l.forgetPending(tt.first, tt.last)); err != nil {
+			t.Fatal(err)
+		}
+		var left []uint64
+		for seq := range uint64(10) {
+			if l.has(seq) {
+				left = append(left, seq)
+			}
+		}
+		if !slices.Equal(left, tt.left) {
+			t.Errorf("records %d to %d are pending: got letters of %v, want %v", tt.first, tt.last, left, tt.left)
+		}
+	}
+}

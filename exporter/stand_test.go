@@ -30,7 +30,14 @@ func TestAdminSocketIsMadeAgain(t *testing.T) {
 		}
 		await.Until(t, "a socket", func() bool {
 			info, err := os.Lstat(path)
-			return err == nil && info.Mode() == os.ModeSocket|0o600
+			if err != nil || info.Mode() != os.ModeSocket|0o600 {
+				return false
+			}
+			nc, err := net.Dial("unix", path) // the file is there before anybody listens
+			if err == nil {
+				nc.Close()
+			}
+			return err == nil
 		})
 		if status, _ := request(t, c, "GET", "http://docket/deadletters", "", ""); status != 200 {
 			t.Errorf("got status %d, want 200", status)

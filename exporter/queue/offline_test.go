@@ -224,6 +224,32 @@ func TestDamageMetDuringACheckpoint(t *testing.T) {
 	})
 }
 
+// Damage that a checkpoint could not hold because the disk failed is in the next one, although
+// nothing else has come up since.
+func TestDamageOutlivesAFailedCheckpoint(t *testing.T) {
+	fsys := &faultFS{FS: disk.OS("")}
+	q := open(t, Options{Directory: t.TempDir(), FS: fsys})
+	storeNumbered(t, q, 1, 9, 1)
+	c := cursorOf(t, q, "a")
+	must(t, c.Save(t.Context()))
+	var once sync.Once
+	fsys.set(func(op, name string) (err error) {
+		if op == "sync" && filepath.Base(name) == state.PositionsFile+disk.NewSuffix {
+			once.Do(func() { err = errDisk })
+		}
+		return err
+	})
+	q.reportLost(segment.SeqRange{From: 4, To: 6})
+	must(t, c.Save(t.Context())) // a round of the janitor, in which the checkpoint fails
+	must(t, c.Save(t.Context())) // and the next
+	found, err := state.Look(disk.OS(""), q.opts.Directory)
+	must(t, err)
+	must(t, found.Cursors.File.Close())
+	if want := []segment.SeqRange{{From: 4, To: 6}}; !slices.Equal(found.Checkpoint.Lost, want) {
+		t.Errorf("the checkpoint says that %v are lost, want %v", found.Checkpoint.Lost, want)
+	}
+}
+
 // checkProgress wants a pass to say how far it is: from less than all to all, and never back.
 func checkProgress(t *testing.T, o *inspect.Queue) {
 	t.Helper()

@@ -1,12 +1,17 @@
 package queue
 
 import (
+	"errors"
 	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue/state"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
@@ -75,4 +80,65 @@ func TestSegmentThatComesBackIsNotRead(t *testing.T) {
 			t.Errorf("corrupt: got %d, want 0: nothing was damaged", n)
 		}
 	})
+}
+
+// A sink comes while the janitor writes the cursors by which it will remove segments: what the sink
+// begins with stays.
+func TestNewSinkDuringARemoval(t *testing.T) {
+	fsys := &faultFS{FS: disk.OS("")}
+	q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 1, FS: fsys})
+	c := cursorOf(t, q, "a")
+	storeNumbered(t, q, 1, 9, 1) // a segment each
+	drain(t, q, c)
+	must(t, c.Save(t.Context())) // the file cursors is there
+	var once sync.Once
+	var late *Cursor
+	fsys.set(func(op, name string) error {
+		if op == "sync" && filepath.Base(name) == state.CursorsFile {
+			once.Do(func() { late = cursorOf(t, q, "late") })
+		}
+		return nil
+	})
+	must(t, c.Ack(9))
+	must(t, c.Save(t.Context()))
+	must(t, c.Save(t.Context())) // the round of that removal is over
+	if late == nil {
+		t.Fatal("the file cursors was not written")
+	}
+	equal(t, "records of the new sink", drain(t, q, late), numbered(1, 9))
+}
+
+// A segment that could not be opened has no reader: its space is free once it is removed.
+func TestSegmentThatFailedToOpenLeavesItsSpace(t *testing.T) {
+	fsys := &failingOpenFS{FS: disk.OS("")}
+	q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 1, FS: fsys})
+	c := cursorOf(t, q, "a")
+	storeNumbered(t, q, 1, 3, 1) // a segment each
+	fsys.fails.Store(true)
+	if records, err := c.Next(t.Context(), Limits{Records: 1, Bytes: 1}); !errors.Is(err, errDisk) {
+		t.Fatalf("Next: got %d records and error %v, want %v", len(records), err, errDisk)
+	}
+	fsys.fails.Store(false)
+	equal(t, "records", drain(t, q, c), numbered(1, 3))
+	c.Close()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, s := range *q.segments.Load() {
+		if s.readers != 0 {
+			t.Errorf("segment %s: got %d readers, want none", s, s.readers)
+		}
+	}
+}
+
+// failingOpenFS fails to open segments.
+type failingOpenFS struct {
+	disk.FS
+	fails atomic.Bool
+}
+
+func (f *failingOpenFS) Open(name string) (disk.File, error) {
+	if f.fails.Load() && isSegment(name) {
+		return nil, errDisk
+	}
+	return f.FS.Open(name)
 }

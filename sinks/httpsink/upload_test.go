@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"testing"
@@ -172,6 +174,39 @@ func TestAcceptanceInPlaceOfContinue(t *testing.T) {
 		if got := <-asked; got != want {
 			t.Errorf("request %d asked first: %v, want %v", i, got, want)
 		}
+	}
+}
+
+// net/http makes a request again on another connection, where an answer in place of 100 Continue
+// accepts nothing, although the try before has read the whole body.
+func TestEachTryCountsItsOwnBytes(t *testing.T) {
+	const text = "the whole body"
+	open := func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }
+	first, _ := open()
+	req := (&http.Request{Body: first, GetBody: open, ContentLength: int64(len(text))}).WithContext(t.Context())
+	u := &upload{size: req.ContentLength, result: make(chan httptrace.WroteRequestInfo, 1)}
+	req = u.watch(req)
+	u.begin()
+	if _, err := io.Copy(io.Discard, req.Body); err != nil {
+		t.Fatal(err)
+	}
+	u.end(httptrace.WroteRequestInfo{})
+	body, err := req.GetBody()
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.begin()
+	u.end(httptrace.WroteRequestInfo{})
+	if err := u.wait(t.Context()); !errors.Is(err, errNotWhole) {
+		t.Errorf("got error %v of a try that has sent nothing, want %v", err, errNotWhole)
+	}
+	u.begin()
+	if _, err := io.Copy(io.Discard, body); err != nil {
+		t.Fatal(err)
+	}
+	u.end(httptrace.WroteRequestInfo{})
+	if err := u.wait(t.Context()); err != nil {
+		t.Errorf("got error %v of a try that has sent all, want nil", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package httpsource
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +87,36 @@ func TestKnownUnderWay(t *testing.T) {
 		}
 	}
 	checkIDs(t, in.Lines(), "a", "b")
+}
+
+// The last batch of a large body has only events that are durable already: the answer waits for
+// the batches before.
+func TestAnswersOnceEveryBatchIsDurable(t *testing.T) {
+	t.Parallel()
+	in := sourcetest.New()
+	defer in.Close()
+	r := start(t, in)
+	r.mustPost(eventsOf("known"))
+	in.Hold()
+	var ids []string
+	for i := range maxBatchEvents {
+		ids = append(ids, strconv.Itoa(i))
+	}
+	answered := make(chan int, 1)
+	go func() {
+		status, _, _ := r.tryPost(eventsOf(append(ids, "known")...))
+		answered <- status
+	}()
+	await.Until(t, "both batches are there", func() bool { return in.Pending() == maxBatchEvents && in.Known() == 1 })
+	select {
+	case status := <-answered:
+		t.Fatalf("got the answer %d with a batch that is not durable", status)
+	case <-time.After(20 * time.Millisecond): // time for it to go wrong
+	}
+	in.Release()
+	if status := <-answered; status != http.StatusOK {
+		t.Errorf("got the answer %d, want 200", status)
+	}
 }
 
 // A client that does not get its answer in time hears so, and its events are known when

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/sources/tailsource/formats"
@@ -188,6 +189,44 @@ func TestPodIsDeleted(t *testing.T) {
 		return err == nil && len(states) == 0
 	})
 	b.awaitTrouble("no file matches")
+}
+
+// The state of a file that is gone stays as long as the list of read files cannot be written: it
+// alone says after a restart what was read.
+func TestStateOfAGoneFileStaysUntilItIsListed(t *testing.T) {
+	b := newBench(t, formats.JSON)
+	b.config.Path = filepath.Join(b.dir, "*.log")
+	b.write("{}\n")
+	p, err := pathsOf(b.config.Path)
+	b.check(err)
+	b.source = b.config.New(b.env).(*source)
+	b.source.grace, b.source.poll = b.grace, poll/100
+	l := newLogs(b.source, b.in, newReport(b.env.Log), p)
+	defer l.stopAll()
+	b.check(l.look(t.Context()))
+	b.wantStored([]string{"{}"})
+	inTheWay := b.env.StateDir.Join("logs", "read.json")
+	b.check(os.MkdirAll(filepath.Join(inTheWay.String(), "full"), 0o700))
+	b.check(os.Remove(b.path))
+	letGo := func() {
+		t.Helper()
+		await.Until(t, "the file is let go", func() bool {
+			l.running[b.path].gone = time.Now().Add(-goneFor)
+			l.letGo(time.Now())
+			return len(l.running) == 0
+		})
+	}
+	state := statePath(l.stateDir(b.path))
+	letGo()
+	if there, err := state.Exists(); !there || err != nil || !l.stored[b.path] {
+		t.Fatalf("got a state: %v, %v, remembered: %v; want it to stay", there, err, l.stored[b.path])
+	}
+	b.check(os.RemoveAll(inTheWay.String()))
+	b.check(l.look(t.Context())) // which begins it anew
+	letGo()
+	if there, err := state.Exists(); there || err != nil || l.stored[b.path] {
+		t.Errorf("got a state: %v, %v, remembered: %v; want none once the file is listed", there, err, l.stored[b.path])
+	}
 }
 
 // More files than are followed at a time are all read: one with nothing to read gives way.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/docket-export/docket/sources/tailsource/formats"
 )
@@ -161,6 +162,30 @@ func TestRotationsWhileTheQueueIsFull(t *testing.T) {
 	b.write("{}\n")
 	b.in.Drain()
 	b.wantStored(append(want, "{}"))
+}
+
+// TestACrashBehindARotation: the position passes from a file to the next once the records of the
+// first are durable, and nothing of the next is sent before.
+func TestACrashBehindARotation(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, formats.JSON)
+	b.start()
+	want := records("a", 15)
+	b.write(lines(want[:5]...))
+	b.wantStored(want[:5])
+	b.in.Hold()
+	b.write(lines(want[5:10]...))
+	b.await("pending records", func() bool { return b.in.Pending() == 5 })
+	b.rotate(9)
+	b.write(lines(want[10:]...))
+	b.awaitHeld(2)
+	time.Sleep(3 * b.grace) // in which the first file could be left
+	if n := b.in.Pending(); n != 5 {
+		t.Fatalf("got %d pending records, want the 5 of the first file", n)
+	}
+	b.crash()
+	b.start()
+	b.wantStored(want)
 }
 
 // TestCopyTruncate: what was read of a file that is copied and truncated is stored once. The

@@ -85,6 +85,18 @@ func TestOnlyWhatWasReadIsDeleted(t *testing.T) {
 	}
 }
 
+// openAt opens the inventory of path with a state of its own.
+func openAt(t *testing.T, path string) *Inventory {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	v, err := Open(Options{Path: path, StateDir: disk.At(t.TempDir()), Failures: failures.New(log, ""), Gaps: &Gaps{}, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(v.Close)
+	return v
+}
+
 // A file that is missing from one look, as it is renamed meanwhile, is not taken for lost; nor
 // is one that goes after it was read. One that is missing from two looks is.
 func TestGoneMeanwhile(t *testing.T) {
@@ -93,13 +105,7 @@ func TestGoneMeanwhile(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(path, "audit-channel"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(slog.DiscardHandler)
-	gaps := &Gaps{}
-	v, err := Open(Options{Path: path, StateDir: disk.At(t.TempDir()), Failures: failures.New(log, ""), Gaps: gaps, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
+	v := openAt(t, path)
 	l := &look{Inventory: v}
 	l.missed("audit-channel", gone+".txt", parseName(gone+".txt"))
 	v.state.Done[fileID("audit-channel", read, 12345)] = doneFile{Channel: "audit-channel", Size: 1}
@@ -108,19 +114,15 @@ func TestGoneMeanwhile(t *testing.T) {
 		t.Errorf("got %d files noted, want the one that was not read", got)
 	}
 	for looks, want := range []uint64{0, 1, 1} {
-		if v.scan(); gaps.Lost() != want {
-			t.Errorf("after look %d: got %d lost, want %d", looks+1, gaps.Lost(), want)
+		if v.scan(); v.Gaps.Lost() != want {
+			t.Errorf("after look %d: got %d lost, want %d", looks+1, v.Gaps.Lost(), want)
 		}
 	}
 }
 
 // What waits to be read is bounded, and so is what is known of channels that are gone.
 func TestBounds(t *testing.T) {
-	log := slog.New(slog.DiscardHandler)
-	v, err := Open(Options{Path: t.TempDir(), StateDir: disk.At(t.TempDir()), Failures: failures.New(log, ""), Gaps: &Gaps{}, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := openAt(t, t.TempDir())
 	for n := range maxClaims {
 		if !v.room() {
 			t.Fatalf("got no room for claim %d, want it for %d", n, maxClaims)
@@ -146,12 +148,7 @@ func TestCopiedWhereItCannotBeLinked(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(path, name), []byte("{}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(slog.DiscardHandler)
-	v, err := Open(Options{Path: path, StateDir: disk.At(t.TempDir()), Failures: failures.New(log, ""), Gaps: &Gaps{}, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
+	v := openAt(t, path)
 	top, err := openTop(path)
 	if err != nil {
 		t.Fatal(err)
@@ -178,5 +175,56 @@ func TestCopiedWhereItCannotBeLinked(t *testing.T) {
 	defer closeFile()
 	if text, err := io.ReadAll(content); string(text) != "{}\n" || err != nil || f.Size != 3 || f.Inode != info.inode {
 		t.Errorf("got %q, %v of %+v, want what Gatekeeper wrote", text, err, f)
+	}
+}
+
+// A claim whose name on the shelf is not durable may be gone after a power cut: the state has its
+// file as seen until it was read.
+func TestClaimsThatAreNotDurableStaySeen(t *testing.T) {
+	v := openAt(t, t.TempDir())
+	c := newClaim(".", "2026-11-21T00_00_00Z.log", 1)
+	v.remember(c.Channel, c.Name, c.Stem, 3)
+	l := &look{Inventory: v, shelved: []*claim{c}}
+	l.syncShelf() // there is no shelf that could be synced
+	if len(v.state.Seen) != 1 {
+		t.Error("got the file forgotten, want it noted as seen")
+	}
+	if err := v.shelf().MakeDir(); err != nil {
+		t.Fatal(err)
+	}
+	if l.syncShelf(); len(v.state.Seen) != 0 {
+		t.Errorf("got %v noted, want the claim alone to stand for the file", v.state.Seen)
+	}
+}
+
+// The list of read files that could not be written is written by the next save, which lets go of
+// the claims.
+func TestStateIsSavedAfterAFailure(t *testing.T) {
+	path := t.TempDir()
+	if err := os.WriteFile(filepath.Join(path, "2026-11-21T00_00_00Z.log"), []byte("{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v := openAt(t, path)
+	v.scan()
+	f, ok := v.Next(time.Now())
+	if !ok {
+		t.Fatal("got no file")
+	}
+	inTheWay := statePath(v.StateDir).String()
+	if err := os.MkdirAll(filepath.Join(inTheWay, "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	v.Finish(f)
+	if err := v.Save(); err == nil || len(v.claims) != 1 {
+		t.Fatalf("got error %v and %d claims while the state cannot be written, want an error and the claim kept", err, len(v.claims))
+	}
+	if err := os.RemoveAll(inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Save(); err != nil {
+		t.Fatal(err)
+	}
+	if st, _, err := loadState(v.StateDir); err != nil || len(st.Done) != 1 || len(v.claims) != 0 {
+		t.Errorf("got %v, %v on disk and %d claims, want the file noted as read, and no claim", st, err, len(v.claims))
 	}
 }
