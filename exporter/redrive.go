@@ -34,11 +34,9 @@ func (d *delivery) redrive(ctx context.Context) {
 	if time.Now().Before(r.at) {
 		return
 	}
-	var err error
-	if d.letters.isOpen() {
+	_, err := d.letters.open()
+	if err == nil { // letters may wait since before the start
 		r.more, err = d.redriveBatch(ctx)
-	} else {
-		_, err = d.letters.open()
 	}
 	if ctx.Err() != nil {
 		return

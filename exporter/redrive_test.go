@@ -322,6 +322,26 @@ func TestPurgeDuringARedriveDeliversTheOthersOnce(t *testing.T) {
 	}
 }
 
+// Letters that wait for a redrive at a start are delivered although no record comes.
+func TestRedriveGoesOnAfterAStartWithoutRecords(t *testing.T) {
+	r := newRedriveTest(t)
+	r.poison.Store(&[]int{})
+	store, err := deadletter.Open(filepath.Join(r.dir, DeadLettersDirectory, "test"), deadletter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Redrive(nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.begin(t, DeadLetter)
+	defer r.end(t)
+	await.Until(t, "the letters are delivered", func() bool { return r.cursor.Account().DeadLettered == 0 })
+	r.check(t, once(), queue.Account{Delivered: redriveRecords})
+}
+
 // What the destination took of a redrive before a stop does not come again after it.
 func TestRedriveAcrossAStop(t *testing.T) {
 	r := newRedriveTest(t)
