@@ -338,7 +338,9 @@ func TestRedriveGoesOnAfterAStartWithoutRecords(t *testing.T) {
 	}
 	r.begin(t, DeadLetter)
 	defer r.end(t)
-	await.Until(t, "the letters are delivered", func() bool { return r.cursor.Account().DeadLettered == 0 })
+	await.Until(t, "the letters are delivered, and gone", func() bool {
+		return r.cursor.Account().DeadLettered == 0 && r.letters.stats().Letters == 0
+	})
 	r.check(t, once(), queue.Account{Delivered: redriveRecords})
 }
 
