@@ -475,6 +475,35 @@ func TestFailedRedrivesArePaced(t *testing.T) {
 	})
 }
 
+// A destination that has never room for so many letters at once gets fewer, as it does of records.
+func TestRedriveOfMoreThanADestinationTakesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &funcSink{send: func(_ context.Context, b sinks.Batch) error {
+			switch {
+			case b.Items[0].Late != sinks.Redriven:
+				return reject(0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+			case len(b.Items) > 3:
+				return &sinks.Failure{Kind: sinks.Throttled, Err: errors.New("429")}
+			}
+			return nil
+		}}
+		c := &pushed{ch: make(chan []queue.Record, 1)}
+		d := newTestDelivery(t, SinkConfig{Config: f}, &c.fakeCursor, slog.New(slog.DiscardHandler))
+		d.cursor = c
+		c.ch <- records(1, 10)
+		start(t, d)
+		synctest.Wait()
+		if n, err := d.letters.redrive(nil); n != 10 || err != nil {
+			t.Fatalf("redrive = %d, %v; want 10", n, err)
+		}
+		time.Sleep(time.Hour) // of the bubble's time
+		synctest.Wait()
+		if got := d.letters.stats(); got.Letters != 0 || c.redriven != 10 {
+			t.Errorf("after an hour %d letters are left, and %d were delivered; want 0 and 10", got.Letters, c.redriven)
+		}
+	})
+}
+
 // hookedConfig does something when its sink is opened, which is before the delivery waits for records.
 type hookedConfig struct {
 	*funcSink
