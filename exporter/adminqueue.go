@@ -100,13 +100,12 @@ func readAhead(directory string, q *queue.Queue) func(ctx context.Context, from 
 // those of other sources among them: twice as many as an endpoint knows again.
 const maxVisited = 1 << 17
 
-// visitStored shows a source the records that it has stored, among the last of the queue.
+// visitStored shows a source the records that it has stored, among the last of the queue: also
+// those that were on their way when it ended, once they are durable. It is no looker, for which a
+// slow client could have it wait: what it reads into is less than the source has in memory later.
 func (e *Exporter) visitStored(ctx context.Context, source string, visit func(producer string, record []byte)) error {
-	select {
-	case e.lookers <- struct{}{}:
-		defer func() { <-e.lookers }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := e.ingest.settled(ctx, source); err != nil {
+		return err
 	}
 	last := e.queue.LastSeq()
 	return readAhead(e.config().Queue.Directory, e.queue)(ctx, last+1-min(last, maxVisited), func(r queue.Record) bool {

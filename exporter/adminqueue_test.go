@@ -1,13 +1,16 @@
 package exporter
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/sources"
 )
 
 // storeRecords puts records from..to, each {"n":<its seq>}, into the queue of e.
@@ -103,5 +106,51 @@ func TestWhatASourceHasStored(t *testing.T) {
 		if got.String() != want || err != nil {
 			t.Errorf("%s: got %q, %v, want %q", source, got.String(), err, want)
 		}
+	}
+}
+
+// Who reads the queue does not keep a source from its start.
+func TestReadersDoNotHoldUpASource(t *testing.T) {
+	e := letterExporter(t)
+	storeRecords(t, e, 1, 1)
+	for range maxLookers {
+		e.lookers <- struct{}{}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	shown := 0
+	if err := e.visitStored(ctx, "webhook", func(string, []byte) { shown++ }); err != nil || shown != 1 {
+		t.Errorf("got %d records, %v, want 1", shown, err)
+	}
+}
+
+// A source that starts again is shown also what was on its way to the disk when it ended.
+func TestWhatWasOnItsWayIsShown(t *testing.T) {
+	e := letterExporter(t)
+	o := sources.Opening{Source: "webhook", Producer: "p", Next: 1, Evict: func() {}}
+	opened, _, err := intake{ingest: e.ingest}.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := opened.(*session)
+	before.begin() // its chunk is in a commit
+	before.Close()
+	shown := make(chan int)
+	go func() {
+		n := 0
+		if err := e.visitStored(t.Context(), "webhook", func(string, []byte) { n++ }); err != nil {
+			t.Error(err)
+		}
+		shown <- n
+	}()
+	select {
+	case n := <-shown:
+		t.Fatalf("got %d records before the commit", n)
+	case <-time.After(100 * time.Millisecond):
+	}
+	storeRecords(t, e, 1, 1)
+	before.finish()
+	if n := <-shown; n != 1 {
+		t.Errorf("got %d records, want the one of the commit", n)
 	}
 }

@@ -106,6 +106,30 @@ func (in *ingest) claim(ctx context.Context, s *session) error {
 	}
 }
 
+// settled returns once all that ended sessions of a source have submitted is durable, those of
+// earlier processes among them. The source has no other session.
+func (in *ingest) settled(ctx context.Context, source string) error {
+	for {
+		var gone <-chan struct{}
+		in.mu.Lock()
+		for p, s := range in.live {
+			if p.Source == source {
+				gone = s.gone
+			}
+		}
+		in.mu.Unlock()
+		if gone == nil {
+			_, _, err := in.queue.Position(ctx, queue.Producer{Source: source})
+			return err
+		}
+		select {
+		case <-gone:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the queue: %w", context.Cause(ctx))
+		}
+	}
+}
+
 // maxNamed bounds the producers that a line of the log names.
 const maxNamed = 5
 

@@ -34,11 +34,9 @@ func (d *delivery) redrive(ctx context.Context) {
 	if time.Now().Before(r.at) {
 		return
 	}
-	var err error
-	if d.letters.isOpen() {
+	_, err := d.letters.open()
+	if err == nil { // letters may wait since before the start
 		r.more, err = d.redriveBatch(ctx)
-	} else {
-		_, err = d.letters.open()
 	}
 	if ctx.Err() != nil {
 		return
@@ -102,9 +100,12 @@ func (d *delivery) redriveBatch(ctx context.Context) (more bool, err error) {
 }
 
 // redriveFailed puts back what is refused. A batch that is refused as a whole is sent again in parts,
-// until the culprit is alone.
+// until the culprit is alone, and so is one for which the destination has no room.
 func (d *delivery) redriveFailed(b sinks.Batch, f *sinks.Failure) error {
 	switch {
+	case f.Kind == sinks.Throttled: // it may be more than the destination ever takes at once
+		d.redriving.most = max(1, len(b.Items)/2)
+		return f
 	case f.Kind != sinks.Rejected:
 		return f
 	case len(b.Items) == 1:

@@ -325,6 +325,28 @@ func TestPurgeDuringARedriveDeliversTheOthersOnce(t *testing.T) {
 	}
 }
 
+// Letters that wait for a redrive at a start are delivered although no record comes.
+func TestRedriveGoesOnAfterAStartWithoutRecords(t *testing.T) {
+	r := newRedriveTest(t)
+	r.poison.Store(&[]int{})
+	store, err := deadletter.Open(filepath.Join(r.dir, DeadLettersDirectory, "test"), deadletter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Redrive(nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.begin(t, DeadLetter)
+	defer r.end(t)
+	await.Until(t, "the letters are delivered, and gone", func() bool {
+		return r.cursor.Account().DeadLettered == 0 && r.letters.stats().Letters == 0
+	})
+	r.check(t, once(), queue.Account{Delivered: redriveRecords})
+}
+
 // What the destination took of a redrive before a stop does not come again after it.
 func TestRedriveAcrossAStop(t *testing.T) {
 	r := newRedriveTest(t)
@@ -452,6 +474,35 @@ func TestFailedRedrivesArePaced(t *testing.T) {
 		synctest.Wait()
 		if got := d.snapshot(); got.State != Active || attempts.Load() != before+1 {
 			t.Errorf("after a purge: %+v and %d attempts", got, attempts.Load())
+		}
+	})
+}
+
+// A destination that has never room for so many letters at once gets fewer, as it does of records.
+func TestRedriveOfMoreThanADestinationTakesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &funcSink{send: func(_ context.Context, b sinks.Batch) error {
+			switch {
+			case b.Items[0].Late != sinks.Redriven:
+				return reject(0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+			case len(b.Items) > 3:
+				return &sinks.Failure{Kind: sinks.Throttled, Err: errors.New("429")}
+			}
+			return nil
+		}}
+		c := &pushed{ch: make(chan []queue.Record, 1)}
+		d := newTestDelivery(t, SinkConfig{Config: f}, &c.fakeCursor, slog.New(slog.DiscardHandler))
+		d.cursor = c
+		c.ch <- records(1, 10)
+		start(t, d)
+		synctest.Wait()
+		if n, err := d.letters.redrive(nil); n != 10 || err != nil {
+			t.Fatalf("redrive = %d, %v; want 10", n, err)
+		}
+		time.Sleep(time.Hour) // of the bubble's time
+		synctest.Wait()
+		if got := d.letters.stats(); got.Letters != 0 || c.redriven != 10 {
+			t.Errorf("after an hour %d letters are left, and %d were delivered; want 0 and 10", got.Letters, c.redriven)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -198,6 +199,41 @@ func TestDamagedSegmentMovesToQuarantine(t *testing.T) {
 				t.Errorf("corrupt: got %d, of the sink %d, want %d", got.Corrupt, got.Cursors["a"].Corrupt, tt.lost)
 			}
 		})
+	}
+}
+
+// The move to quarantine is tried again after an error behind the rename, and what is delivered
+// goes on being removed.
+func TestMoveToQuarantineThatFailsBehindTheRename(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 8 << 10}
+	q := open(t, opts)
+	storeNumbered(t, q, 1, 3, 1)
+	store(t, q, chunk(strings.Repeat("x", 5000))) // begins the next segment
+	closeQueue(t, q)
+	path := segmentFiles(t, opts.Directory)[0]
+	flip(t, path, offsets(t, path)[2]-4)
+
+	var failed atomic.Bool
+	fsys := &faultFS{FS: disk.OS("")}
+	fsys.set(func(op, name string) error {
+		if op == "syncdir" && filepath.Base(name) == state.QuarantineDir && !failed.Swap(true) {
+			return errDisk
+		}
+		return nil
+	})
+	opts.FS = fsys
+	q = open(t, opts)
+	c := cursorOf(t, q, "a")
+	drain(t, q, c)
+	must(t, c.Ack(4))
+	await.Until(t, "the move has failed", failed.Load)
+	store(t, q, chunk(strings.Repeat("x", 5000)))
+	store(t, q, chunk(strings.Repeat("x", 5000)))
+	drain(t, q, c)
+	must(t, c.Ack(6))
+	await.Until(t, "the other segments are gone", func() bool { return len(segmentFiles(t, opts.Directory)) == 1 })
+	if kept := files(t, opts.Directory, filepath.Join(state.QuarantineDir, filepath.Base(path)+".*")); len(kept) != 1 {
+		t.Errorf("quarantine: got %q, want the segment", kept)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"time"
 
@@ -26,10 +27,13 @@ func (k *quarantine) move(name string, cause error) error {
 		return fmt.Errorf("set %s aside: %w", name, err)
 	}
 	aside := dir.Join(name + "." + time.Now().UTC().Format("20060102T150405.000000000Z"))
-	if err := k.dir.Join(name).Rename(aside); err != nil {
+	err := k.dir.Join(name).Rename(aside)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // an attempt may have failed behind its rename
 		return fmt.Errorf("set %s aside: %w", name, err)
 	}
-	k.log.Error("file of the queue is kept in quarantine", "file", name, "cause", cause)
+	if err == nil {
+		k.log.Error("file of the queue is kept in quarantine", "file", name, "cause", cause)
+	}
 	return errors.Join(dir.SyncDir(), k.dir.SyncDir())
 }
 

@@ -82,6 +82,25 @@ func TestRenamedSinceItWasListed(t *testing.T) {
 	}
 }
 
+// TestNameOfATruncatedFile: what is said of contents names their file also when they are gone.
+func TestNameOfATruncatedFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.log")
+	write(t, path, "first\n")
+	f := newFollower(t, path)
+	r, buf := f.Next(), make([]byte, 99)
+	if _, err := r.Read(buf, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	f.scan() // before the next Read
+	if _, err := r.Read(buf, true); !errors.Is(err, ErrMoved) || r.Name() != path {
+		t.Errorf("got %v of %q, want that the contents of %q are gone", err, r.Name(), path)
+	}
+}
+
 func newFollower(t *testing.T, path string) *Follower {
 	f := New(Options{Path: path, Report: quiet{}, Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(f.Close)

@@ -43,8 +43,13 @@ func (r *Reader) Path() string { return r.g.real }
 // Inode is that of the file.
 func (r *Reader) Inode() uint64 { return r.g.Inode }
 
-// Name is that of the file which the last Read has read.
-func (r *Reader) Name() string { return r.now.file.Name() }
+// Name is that of the file which the last Read has read, or Path where its contents are gone.
+func (r *Reader) Name() string {
+	if r.now.file == nil {
+		return r.Path()
+	}
+	return r.now.file.Name()
+}
 
 // Due is when the contents are over, if nothing is written to them until then; zero: the
 // writer was not seen to move on.
