@@ -10,11 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/docket-export/docket/webhook/engine/cluster/internal/apitest"
 	"github.com/docket-export/docket/webhook/engine/policy"
 )
 
-func revisions(t *testing.T, api *apitest.Server) *Revisions {
+func revisions(t *testing.T, api *apiServer) *Revisions {
 	r, err := NewRevisions(api.Config(), "docket", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
