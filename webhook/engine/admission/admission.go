@@ -47,7 +47,7 @@ type Policies interface {
 	// Matches says whether a policy may have anything to say about objects of a kind.
 	Matches(kind schema.GroupVersionKind) bool
 	// Check says why a template or a constraint would not load.
-	Check(obj *unstructured.Unstructured, with ...*unstructured.Unstructured) error
+	Check(obj *unstructured.Unstructured) error
 }
 
 // Config is what a Handler needs. All but Policies may be left out.

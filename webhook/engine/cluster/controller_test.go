@@ -167,20 +167,6 @@ func TestRecreatedWhileAway(t *testing.T) {
 	}
 }
 
-func TestStrip(t *testing.T) {
-	api, c := watching(t)
-	api.Have(things, "Thing")
-	o := object("a", 1)
-	o.SetAnnotations(map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "x", "kept": "y"})
-	unstructured.SetNestedSlice(o.Object, []any{map[string]any{"manager": "m"}}, "metadata", "managedFields")
-	api.Put(things, o)
-	c.add(thing)
-	got := next(t, c).object
-	if a := got.GetAnnotations(); len(a) != 1 || a["kept"] != "y" || got.GetManagedFields() != nil {
-		t.Errorf("kept in memory: %v", got.Object["metadata"])
-	}
-}
-
 // TestOrder has a kind watched and not watched while its objects change and connections break. What a controller
 // hears of each object goes up, without an update of what it was not told or a deletion that does not follow; and in the
 // end it knows what there is.

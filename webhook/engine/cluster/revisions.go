@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,9 +41,6 @@ type Revisions struct {
 	objects dynamic.ResourceInterface
 	names   metadata.ResourceInterface
 	log     *slog.Logger
-
-	mu   sync.Mutex
-	kept map[types.UID]string // the newest of each policy, as far as this pod knows; nil: not asked yet
 }
 
 // NewRevisions returns the revisions kept in namespace.
@@ -90,7 +86,7 @@ func (r *Revisions) Last(ctx context.Context, id policy.ID, uid types.UID) (*uns
 	return last, nil
 }
 
-// Keep implements policy.Revisions. It writes nothing if that revision is known to be kept.
+// Keep implements policy.Revisions. A pod that starts tries it for each policy, and finds most of them kept.
 func (r *Revisions) Keep(ctx context.Context, o *unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -98,43 +94,15 @@ func (r *Revisions) Keep(ctx context.Context, o *unstructured.Unstructured) erro
 	if err != nil {
 		return err
 	}
-	known, err := r.isKept(ctx, o.GetUID(), revision.GetName())
-	if known || err != nil {
-		return err
-	}
 	_, err = r.objects.Create(ctx, revision, metav1.CreateOptions{})
-	if err == nil {
-		r.prune(ctx, o, revision.GetName())
-	} else if !apierrors.IsAlreadyExists(err) {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("keep revision %d of %s/%s: %w", o.GetGeneration(), o.GetKind(), o.GetName(), err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.kept[o.GetUID()] = revision.GetName()
+	r.prune(ctx, o, revision.GetName())
 	return nil
-}
-
-// isKept says whether a revision is there and the newest. It asks for the names of all when
-// it is called first, so that a new pod need not try to write each.
-func (r *Revisions) isKept(ctx context.Context, uid types.UID, name string) (bool, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.kept != nil {
-		return r.kept[uid] == name, nil
-	}
-	list, err := r.names.List(ctx, metav1.ListOptions{LabelSelector: labelUID})
-	if err != nil {
-		return false, fmt.Errorf("list the last valid revisions: %w", err)
-	}
-	r.kept = map[types.UID]string{}
-	newest := map[types.UID]int64{}
-	for _, m := range list.Items {
-		uid := types.UID(m.Labels[labelUID])
-		if g := generation(&m); g >= newest[uid] {
-			newest[uid], r.kept[uid] = g, m.Name
-		}
-	}
-	return r.kept[uid] == name, nil
 }
 
 func generation(m *metav1.PartialObjectMetadata) int64 {

@@ -72,15 +72,15 @@ func (s *Set) load(ctx context.Context, e *entry) (changed []ID) {
 		}
 		note(t, enforced, err)
 	}
-	e.refers = next.refers
+	e.refers, e.again = next.refers, retry
 	s.serve(ctx, next)
 	for _, outcome := range outcomes {
 		changed = append(changed, outcome()...)
 	}
 	if again := (task{entry: e.name}); retry {
-		s.later(again)
+		s.todo.AddRateLimited(again)
 	} else {
-		s.done(again)
+		s.todo.Forget(again)
 	}
 	return changed
 }
@@ -89,7 +89,7 @@ func (s *Set) load(ctx context.Context, e *entry) (changed []ID) {
 func (s *Set) accept(t *tracked) {
 	t.valid = t.newest
 	if s.opt.Revisions != nil {
-		s.now(task{templateName(t.newest), idOf(t.newest)})
+		s.todo.Add(task{templateName(t.newest), idOf(t.newest)})
 	}
 }
 

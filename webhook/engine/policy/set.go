@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
 )
 
 // Set holds every policy. All of its methods may be called at the same time.
@@ -32,8 +33,8 @@ type Set struct {
 	mu      sync.Mutex // guards what follows; held for moments
 	entries map[string]*entry
 	states  map[ID]State
-	todo    map[task]*attempt
-	wake    chan struct{} // of Run
+
+	todo workqueue.TypedRateLimitingInterface[task] // of Run
 }
 
 // entry is a template and its constraints.
@@ -43,6 +44,7 @@ type entry struct {
 	template    tracked
 	constraints map[string]*tracked
 	refers      bool // to data
+	again       bool // to be loaded once more
 	gone        bool // from the Set: nothing was left in it
 }
 
@@ -84,7 +86,7 @@ func New(opt Options) (*Set, error) {
 	}
 	s := &Set{
 		opt: opt, target: &k8sTarget{}, scheme: runtime.NewScheme(),
-		entries: map[string]*entry{}, states: map[ID]State{}, todo: map[task]*attempt{}, wake: make(chan struct{}, 1),
+		entries: map[string]*entry{}, states: map[ID]State{}, todo: newTasks(),
 	}
 	s.served.Store(&[]*snapshot{})
 	if err := apis.AddToScheme(s.scheme); err != nil {
@@ -193,10 +195,10 @@ func (s *Set) forget(id ID, e *entry) {
 	if e == nil {
 		return
 	}
-	delete(s.todo, task{e.name, id})
+	s.todo.Forget(task{e.name, id})
 	if e.gone {
 		delete(s.entries, e.name)
-		delete(s.todo, task{entry: e.name})
+		s.todo.Forget(task{entry: e.name})
 	}
 }
 

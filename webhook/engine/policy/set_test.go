@@ -585,36 +585,26 @@ func TestMatches(t *testing.T) {
 func TestCheck(t *testing.T) {
 	s := newSet(t, Options{})
 	template, constraint := object(t, regoTemplate), object(t, regoConstraint)
-	for name, c := range map[string]struct {
-		obj  *unstructured.Unstructured
-		with []*unstructured.Unstructured
-		want string
-	}{
-		"template":              {template, nil, ""},
-		"needs data":            {object(t, regoTemplate, "not input.review.object", "not data.inventory.cluster"), nil, ""},
-		"constraint":            {constraint, []*unstructured.Unstructured{object(t, celTemplate), template}, ""},
-		"constraint alone":      {constraint, []*unstructured.Unstructured{object(t, celTemplate)}, "NoTemplate: template neededlabels is not enforced"},
-		"its template is wrong": {constraint, []*unstructured.Unstructured{object(t, regoTemplate, "package", "package {")}, "NoTemplate: its template is not valid: 1 error occurred: template:1: rego_parse_error: unexpected { token"},
-		"action":                {object(t, regoConstraint, "spec:", "spec:\n  enforcementAction: explode"), []*unstructured.Unstructured{template}, "InvalidConstraint: unrecognized enforcementAction"},
-	} {
-		err := s.Check(c.obj, c.with...)
+	action := object(t, regoConstraint, "spec:", "spec:\n  enforcementAction: explode")
+	check := func(name string, obj *unstructured.Unstructured, want string) {
+		t.Helper()
 		got := ""
-		if p := (*problem)(nil); errors.As(err, &p) {
-			got = p.reason + ": " + err.Error()
-		} else if err != nil {
-			got = err.Error()
+		if p := (*problem)(nil); errors.As(s.Check(obj), &p) {
+			got = p.reason + ": " + p.Error()
 		}
-		if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
-			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		if !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
+	check("template", template, "")
+	check("needs data", object(t, regoTemplate, "not input.review.object", "not data.inventory.cluster"), "")
+	check("constraint alone", constraint, "NoTemplate: template neededlabels is not enforced")
 	if n := len(s.States()); n > 0 {
 		t.Errorf("Check left %d states behind", n)
 	}
 	s.Put(t.Context(), template)
-	if err := s.Check(constraint); err != nil {
-		t.Errorf("with the template in the Set: got %v", err)
-	}
+	check("constraint", constraint, "")
+	check("action", action, "InvalidConstraint: unrecognized enforcementAction")
 }
 
 func TestCRD(t *testing.T) {
