@@ -24,8 +24,6 @@ import (
 
 // The labels of a ControllerRevision that holds a policy.
 const (
-	labelKind       = "docket.dev/policy-kind"
-	labelName       = "docket.dev/policy-name"
 	labelUID        = "docket.dev/policy-uid"
 	labelGeneration = "docket.dev/policy-generation"
 )
@@ -159,20 +157,7 @@ func revisionOf(o *unstructured.Unstructured) (*unstructured.Unstructured, error
 	revision.SetAPIVersion("apps/v1")
 	revision.SetKind("ControllerRevision")
 	revision.SetName("docket-" + hex.EncodeToString(sum[:16]))
-	revision.SetLabels(map[string]string{
-		labelKind: o.GetKind(), labelName: labelValue(o.GetName()),
-		labelUID: string(o.GetUID()), labelGeneration: strconv.FormatInt(o.GetGeneration(), 10),
-	})
+	revision.SetLabels(map[string]string{labelUID: string(o.GetUID()), labelGeneration: strconv.FormatInt(o.GetGeneration(), 10)})
 	revision.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Name: o.GetName(), UID: o.GetUID()}})
 	return revision, nil
-}
-
-// labelValue shortens a name to what a label takes. It is for people: the UID is what is
-// looked for.
-func labelValue(name string) string {
-	const most = 63
-	if len(name) > most {
-		name = name[:most-1] + "x" // it may not end with a dot
-	}
-	return name
 }

@@ -561,14 +561,6 @@ func TestOperations(t *testing.T) {
 	wantVerdict(t, s, Request{Object: object(t, pod), Point: util.AuditEnforcementPoint}, teamIsNeeded)
 }
 
-// A request that nobody can review is a failure, not a verdict.
-func TestDeleteWithoutAnObject(t *testing.T) {
-	s := newSet(t, Options{}, object(t, regoTemplate), object(t, regoConstraint))
-	r := create(pod)
-	r.Admission.Operation = admissionv1.Delete
-	wantVerdict(t, s, r, "oldObject cannot be nil for DELETE operations")
-}
-
 func TestMatches(t *testing.T) {
 	s := newSet(t, Options{}, object(t, regoTemplate), object(t, regoConstraint))
 	for kind, want := range map[string]bool{"Pod": true, "Secret": false} {
