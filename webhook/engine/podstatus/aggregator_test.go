@@ -56,7 +56,7 @@ func TestLife(t *testing.T) {
 		state("at first", "Active: pods 3, enforcing 3 [a b c]")
 
 		replicas["b"].set(1, 0, policy.Error, "CompileFailed")
-		replicas["b"].Changed(template)
+		replicas["b"].Changed()
 		state("one fails", "Degraded CompileFailed: pods 3, enforcing 2 [a b c]")
 		entry := a.get(templateResource, "", template.Name).Object["status"].(map[string]any)["byPod"].([]any)[1].(map[string]any)
 		for key, want := range map[string]any{
@@ -86,12 +86,12 @@ func TestLife(t *testing.T) {
 		state("a generation that no pod has seen", "Degraded NotObserved: pods 3, enforcing 0 [a c d]")
 		for _, name := range []string{"a", "c", "d"} {
 			replicas[name].set(2, 1, policy.Degraded, "CompileFailed")
-			replicas[name].Changed(template)
+			replicas[name].Changed()
 		}
 		state("all keep the last", "Degraded CompileFailed: pods 3, enforcing 0 [a c d]")
 		for _, name := range []string{"a", "c", "d"} {
 			replicas[name].set(2, 0, policy.Error, "CompileFailed")
-			replicas[name].Changed(template)
+			replicas[name].Changed()
 		}
 		state("all fail", "Error CompileFailed: pods 3, enforcing 0 [a c d]")
 		for _, name := range []string{"a", "c", "d"} {
@@ -148,7 +148,7 @@ func TestFailures(t *testing.T) {
 					return nil
 				})
 				replicas["a"].set(1, 0, policy.Error, "CompileFailed")
-				replicas["a"].Changed(template)
+				replicas["a"].Changed()
 				later()
 				want := map[schema.GroupVersionResource]string{templateResource: "Error CompileFailed: pods 1, enforcing 0 [a]"}
 				want[constraintResource] = want[templateResource]
@@ -190,7 +190,7 @@ func TestTemplateGone(t *testing.T) {
 		later()
 		a.taken()
 		replicas["a"].set(1, 0, policy.Error, "NoTemplate")
-		replicas["a"].Changed(constraint)
+		replicas["a"].Changed()
 		later()
 		eq(t, "requests", a.taken(), "[1 patch policypodstatuses]")
 		a.putPolicies(1)

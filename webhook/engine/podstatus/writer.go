@@ -57,7 +57,7 @@ func NewWriter(c WriterConfig) *Writer {
 }
 
 // Changed says that the state of a policy is another. It does not block, and may be called at any time.
-func (w *Writer) Changed(policy.ID) { w.changed.set() }
+func (w *Writer) Changed() { w.changed.set() }
 
 // Run writes until ctx is done, and returns nil then. Failures are logged and retried: no request depends on the status.
 func (w *Writer) Run(ctx context.Context, policies Policies) error {

@@ -44,7 +44,7 @@ func TestWriter(t *testing.T) {
 		// A burst is one write.
 		for range 15 {
 			r.set(2, 1, policy.Degraded, "CompileFailed")
-			r.Changed(template)
+			r.Changed()
 			time.Sleep(10 * time.Millisecond)
 		}
 		later()
@@ -55,7 +55,7 @@ func TestWriter(t *testing.T) {
 			t.Errorf("got %+v", p)
 		}
 
-		r.Changed(template)
+		r.Changed()
 		later()
 		eq(t, "when nothing is different", a.taken(), "[]")
 
@@ -98,7 +98,7 @@ func TestWriterRetries(t *testing.T) {
 			return apierrors.NewConflict(podstatus.Resource.GroupResource(), "a", nil)
 		})
 		r.set(2, 2, policy.Active, "")
-		r.Changed(template)
+		r.Changed()
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		if n := a.number(); n < 5 || n > 60 {
@@ -139,7 +139,7 @@ func TestWriterIsNotTold(t *testing.T) {
 			return nil
 		})
 		r.set(2, 2, policy.Active, "")
-		r.Changed(template)
+		r.Changed()
 		later()
 		if p := statusOf(t, a, "a").Status.Policies; len(p) != 2 || p[0].ObservedGeneration != 1 {
 			t.Errorf("got %+v, want the first generation", p)
@@ -157,7 +157,7 @@ func TestWriterShortensErrors(t *testing.T) {
 		r.mu.Lock()
 		r.states[0].Message = strings.Repeat("é", 100_000)
 		r.mu.Unlock()
-		r.Changed(template)
+		r.Changed()
 		later()
 		got := statusOf(t, a, "a").Status.Policies[0].Errors[0].Message
 		if len(got) > 2051 || !strings.HasSuffix(got, "é...") {

@@ -54,12 +54,10 @@ func (s *Set) reload(ctx context.Context, name string, still func(*entry) bool) 
 	if e == nil {
 		return
 	}
-	var changed []ID
+	defer e.mu.Unlock()
 	if !e.gone && still(e) {
-		changed = s.load(ctx, e)
+		s.load(ctx, e)
 	}
-	e.mu.Unlock()
-	s.notify(changed)
 }
 
 // keep hands the valid revision of an object to Revisions, as far as there still is one. It returns whether that is done.
