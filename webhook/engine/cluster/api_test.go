@@ -328,21 +328,14 @@ func (s *apiServer) list(q apiRequest) {
 		fail(q.w, http.StatusBadRequest, metav1.StatusReasonBadRequest)
 		return
 	}
-	metadataOnly := strings.Contains(q.r.Header.Get("Accept"), "as=PartialObjectMetadataList")
 	items := []any{}
 	for _, o := range sorted(q.resource) {
 		if q.namespace != "" && o.GetNamespace() != q.namespace || !selector.Matches(labels.Set(o.GetLabels())) {
 			continue
 		}
-		if metadataOnly {
-			o.Object = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": o.Object["metadata"]}
-		}
 		items = append(items, o.Object)
 	}
 	version, kind := q.resource.kind.GroupVersion().String(), q.resource.kind.Kind+"List"
-	if metadataOnly {
-		version, kind = "meta.k8s.io/v1", "PartialObjectMetadataList"
-	}
 	answer(q.w, http.StatusOK, map[string]any{
 		"apiVersion": version, "kind": kind, "metadata": map[string]any{"resourceVersion": strconv.Itoa(s.revision)}, "items": items,
 	})

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,17 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/docket-export/docket/webhook/engine/policy"
 )
 
-// The labels of a ControllerRevision that holds a policy.
-const (
-	labelUID        = "docket.dev/policy-uid"
-	labelGeneration = "docket.dev/policy-generation"
-)
+// labelUID is the label of a ControllerRevision by which that of a policy is found.
+const labelUID = "docket.dev/policy-uid"
 
 // maxRevision is less than what etcd takes by default, 1.5 MiB, with room for JSON that is
 // written differently.
@@ -37,7 +32,6 @@ const maxRevision = 1 << 20
 // which owns it, and when a newer one is kept.
 type Revisions struct {
 	objects dynamic.ResourceInterface
-	names   metadata.ResourceInterface
 	log     *slog.Logger
 }
 
@@ -47,31 +41,22 @@ func NewRevisions(c *rest.Config, namespace string, log *slog.Logger) (*Revision
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	names, err := metadata.NewForConfig(c)
-	if err != nil {
-		return nil, fmt.Errorf("cluster: %w", err)
-	}
-	return &Revisions{
-		objects: objects.Resource(controllerRevisions).Namespace(namespace),
-		names:   names.Resource(controllerRevisions).Namespace(namespace),
-		log:     log,
-	}, nil
+	return &Revisions{objects: objects.Resource(controllerRevisions).Namespace(namespace), log: log}, nil
 }
 
 // Last implements policy.Revisions. It asks the API server.
 func (r *Revisions) Last(ctx context.Context, id policy.ID, uid types.UID) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	list, err := r.objects.List(ctx, metav1.ListOptions{LabelSelector: labels.Set{labelUID: string(uid)}.String()})
+	list, err := r.of(ctx, uid)
 	if err != nil {
 		return nil, fmt.Errorf("last valid revision of %s: %w", id, err)
 	}
 	var newest int64
 	var content map[string]any
 	for _, o := range list.Items {
-		generation, _, _ := unstructured.NestedInt64(o.Object, "revision")
-		if data, ok := o.Object["data"].(map[string]any); ok && generation >= newest {
-			newest, content = generation, data
+		if data, ok := o.Object["data"].(map[string]any); ok && generation(&o) >= newest {
+			newest, content = generation(&o), data
 		}
 	}
 	if content == nil {
@@ -103,25 +88,30 @@ func (r *Revisions) Keep(ctx context.Context, o *unstructured.Unstructured) erro
 	return nil
 }
 
-func generation(m *metav1.PartialObjectMetadata) int64 {
-	g, _ := strconv.ParseInt(m.Labels[labelGeneration], 10, 64) // 0: older than all
+// of returns all revisions of a policy.
+func (r *Revisions) of(ctx context.Context, uid types.UID) (*unstructured.UnstructuredList, error) {
+	return r.objects.List(ctx, metav1.ListOptions{LabelSelector: labels.Set{labelUID: string(uid)}.String()})
+}
+
+func generation(revision *unstructured.Unstructured) int64 {
+	g, _, _ := unstructured.NestedInt64(revision.Object, "revision")
 	return g
 }
 
 // prune removes the older revisions of o, or the new one if that is the older.
 func (r *Revisions) prune(ctx context.Context, o *unstructured.Unstructured, name string) {
-	list, err := r.names.List(ctx, metav1.ListOptions{LabelSelector: labels.Set{labelUID: string(o.GetUID())}.String()})
+	list, err := r.of(ctx, o.GetUID())
 	if err != nil {
 		r.log.Warn("older revisions of a policy are not removed", "kind", o.GetKind(), "name", o.GetName(), "error", err)
 		return
 	}
 	var old []string
-	for _, m := range list.Items {
+	for _, kept := range list.Items {
 		switch {
-		case generation(&m) > o.GetGeneration():
+		case generation(&kept) > o.GetGeneration():
 			old = []string{name}
-		case m.Name != name:
-			old = append(old, m.Name)
+		case kept.GetName() != name:
+			old = append(old, kept.GetName())
 		}
 	}
 	for _, name := range old {
@@ -157,7 +147,7 @@ func revisionOf(o *unstructured.Unstructured) (*unstructured.Unstructured, error
 	revision.SetAPIVersion("apps/v1")
 	revision.SetKind("ControllerRevision")
 	revision.SetName("docket-" + hex.EncodeToString(sum[:16]))
-	revision.SetLabels(map[string]string{labelUID: string(o.GetUID()), labelGeneration: strconv.FormatInt(o.GetGeneration(), 10)})
+	revision.SetLabels(map[string]string{labelUID: string(o.GetUID())})
 	revision.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Name: o.GetName(), UID: o.GetUID()}})
 	return revision, nil
 }
