@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -11,6 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
@@ -174,4 +177,31 @@ func TestStopsWaiting(t *testing.T) {
 		defer stop()
 		(&pod{object: shared, name: "a"}).hold(ctx, t, func(context.Context) { t.Error("it holds another pod's Lease") })
 	})
+}
+
+func TestNew(t *testing.T) {
+	var asked []string
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method+" "+r.URL.Path+" "+r.UserAgent())
+		http.NotFound(w, r)
+	}))
+	defer api.Close()
+	config := &rest.Config{Host: api.URL, UserAgent: "docket-webhook/v1"}
+	lease, err := New(config, "docket", "audit", "pod-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = lease.Get(t.Context())
+	if !apierrors.IsNotFound(err) || lease.Identity() != "pod-0" {
+		t.Errorf("got %v for %s", err, lease.Identity())
+	}
+	if len(asked) != 1 || asked[0] != "GET /apis/coordination.k8s.io/v1/namespaces/docket/leases/audit docket-webhook/v1/lease" {
+		t.Errorf("got the requests %q", asked)
+	}
+	if config.UserAgent != "docket-webhook/v1" || config.Timeout != 0 {
+		t.Errorf("the caller's configuration was changed: %+v", config)
+	}
+	if _, err := New(&rest.Config{Host: "://"}, "docket", "audit", "pod-0"); err == nil {
+		t.Error("got no error for a host that is none")
+	}
 }
