@@ -47,7 +47,7 @@ type Policies interface {
 	// Matches says whether a policy may have anything to say about objects of a kind.
 	Matches(kind schema.GroupVersionKind) bool
 	// Check says why a template or a constraint would not load.
-	Check(obj *unstructured.Unstructured, with ...*unstructured.Unstructured) error
+	Check(obj *unstructured.Unstructured) error
 }
 
 // Config is what a Handler needs. All but Policies may be left out.
@@ -75,7 +75,6 @@ type Config struct {
 // Answer is what became of one review.
 type Answer struct {
 	Decision decision.Decision // allow, also with warnings; deny; error
-	DryRun   bool              // the request was a dry run
 	Duration time.Duration
 }
 
@@ -174,7 +173,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.record(ctx, answer, records)
 	answer.UID = req.UID
-	h.Observe(Answer{Decision: outcome, DryRun: req.DryRun != nil && *req.DryRun, Duration: time.Since(start)})
+	h.Observe(Answer{Decision: outcome, Duration: time.Since(start)})
 	w.Header().Set("Content-Type", "application/json")
 	review := admissionv1.AdmissionReview{Response: answer}
 	review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))

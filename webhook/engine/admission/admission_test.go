@@ -3,20 +3,14 @@ package admission
 import (
 	"bytes"
 	"context"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"reflect"
-	"runtime"
 	"sort"
 	"strings"
 	"sync"
@@ -30,14 +24,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/yaml"
 
 	"github.com/docket-export/docket/client"
 	"github.com/docket-export/docket/client/clienttest"
 	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/webhook"
 	"github.com/docket-export/docket/webhook/engine/policy"
-	"github.com/docket-export/docket/webhook/serving"
 )
 
 // ackTimeout is that of clients whose exporter answers: no machine holds an ack up for so long.
@@ -61,7 +53,7 @@ func (f *fixed) Review(ctx context.Context, r policy.Request) policy.Verdict {
 
 func (f *fixed) Matches(kind schema.GroupVersionKind) bool { return kind.Kind == "Pod" }
 
-func (f *fixed) Check(*unstructured.Unstructured, ...*unstructured.Unstructured) error {
+func (f *fixed) Check(*unstructured.Unstructured) error {
 	return f.check
 }
 
@@ -677,173 +669,5 @@ func TestLogDenies(t *testing.T) {
 		if got := log.String(); got != want {
 			t.Errorf("got\n%swant\n%s", got, want)
 		}
-	}
-}
-
-// Observe is told of every answer, with a client and without.
-func TestObserve(t *testing.T) {
-	var got []Answer
-	policies := &fixed{}
-	h := Handler(Config{Policies: policies, Observe: func(a Answer) { got = append(got, a) }})
-	call(t, h, ask{}.body())
-	policies.verdict.Failures = []policy.Failure{failure}
-	call(t, h, ask{}.body())
-	policies.verdict.Violations = []policy.Violation{violation("a", "one", "deny")}
-	call(t, h, strings.Replace(ask{}.body(), `"object"`, `"dryRun":true,"object"`, 1))
-	for i, want := range []Answer{{Decision: decision.Allow}, {Decision: decision.Error}, {Decision: decision.Deny, DryRun: true}} {
-		if len(got) != 3 || got[i].Decision != want.Decision || got[i].DryRun != want.DryRun || got[i].Duration <= 0 {
-			t.Fatalf("got %+v, want allow, error, deny of a dry run, and how long", got)
-		}
-	}
-}
-
-const template = `
-apiVersion: templates.gatekeeper.sh/v1
-kind: ConstraintTemplate
-metadata: {name: neededlabels, generation: 1, uid: t1}
-spec:
-  crd: {spec: {names: {kind: NeededLabels}}}
-  targets:
-  - target: admission.k8s.gatekeeper.sh
-    rego: |
-      package neededlabels
-      violation[{"msg": msg}] {
-        not input.review.object.metadata.labels.owner
-        msg := "label owner is needed"
-      }
-`
-
-// The policies themselves are tried by the Set that serves, and then serve.
-func TestWithPolicies(t *testing.T) {
-	object := func(text string) (*unstructured.Unstructured, string) {
-		raw, err := yaml.YAMLToJSON([]byte(text))
-		obj := &unstructured.Unstructured{}
-		if err == nil {
-			err = obj.UnmarshalJSON(raw)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return obj, string(raw)
-	}
-	set, err := policy.New(policy.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := Handler(Config{Policies: set})
-	expect := func(what string, a ask, want string) {
-		t.Helper()
-		if got := call(t, h, a.body()).Body.String(); !strings.Contains(got, want) {
-			t.Errorf("%s: got %s, want %s", what, got, want)
-		}
-	}
-	good, goodRaw := object(template)
-	_, brokenRaw := object(strings.Replace(template, "msg :=", "msg :==", 1))
-	constraint, constraintRaw := object("{apiVersion: constraints.gatekeeper.sh/v1beta1, kind: NeededLabels, metadata: {name: owner, generation: 1}}")
-	templates, constraints := ask{group: "templates.gatekeeper.sh", kind: "ConstraintTemplate", namespace: "-", object: goodRaw}, ask{group: "constraints.gatekeeper.sh", version: "v1beta1", kind: "NeededLabels", namespace: "-", object: constraintRaw}
-	expect("template", templates, `"allowed":true`)
-	templates.object = brokenRaw
-	expect("broken template", templates, `"code":422`)
-	expect("constraint without a template", constraints, `"code":422`)
-	set.Put(t.Context(), good)
-	expect("constraint", constraints, `"allowed":true`)
-	set.Put(t.Context(), constraint)
-	expect("pod", ask{}, `"message":"[owner] label owner is needed","reason":"Forbidden","code":403`)
-	expect("pod with the label", ask{object: `{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"owner":"me"}}}`}, `"allowed":true`)
-}
-
-// Whatever comes is no review, or one that gets an answer. It is no fuzz target, because instrumenting everything that
-// the policies require takes longer than the test finds anything new.
-func TestReviewsOfChance(t *testing.T) {
-	seed := rand.Uint64()
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test's chance
-	whole := []string{
-		ask{}.body(), ask{group: "templates.gatekeeper.sh", kind: "ConstraintTemplate"}.body(),
-		ask{operation: "DELETE", object: "-", oldObject: `{"metadata":{"labels":{"a":null},"deletionTimestamp":null}}`}.body(),
-	}
-	parts := []string{"{", "}", "[", "]", "null", ":", ",", `"`, "1", "1e999", `"uid"`, `\u0000`, "true", `"object":`, `{"a":`, "\xff"}
-	h := Handler(Config{Policies: &fixed{verdict: policy.Verdict{Violations: []policy.Violation{violation("a", "one", "deny")}}}})
-	answered := 0
-	for range 5_000 {
-		body := whole[random.IntN(len(whole))]
-		for range 1 + random.IntN(3) {
-			from := random.IntN(len(body))
-			body = body[:from] + parts[random.IntN(len(parts))] + body[min(len(body), from+random.IntN(6)):]
-		}
-		w := call(t, h, body)
-		req, err := decode([]byte(body))
-		if err != nil {
-			if w.Code != http.StatusBadRequest {
-				t.Fatalf("seed %d: %q: got %d, want 400: %v", seed, body, w.Code, err)
-			}
-			continue
-		}
-		answered++
-		var review admissionv1.AdmissionReview
-		err = json.Unmarshal(w.Body.Bytes(), &review)
-		if r := review.Response; err != nil || w.Code != http.StatusOK || r == nil || r.UID != req.UID || r.Result == nil || r.Result.Code == 0 {
-			t.Fatalf("seed %d: %q: got %d %s, want an answer to %q", seed, body, w.Code, w.Body, req.UID)
-		}
-	}
-	if answered == 0 {
-		t.Errorf("seed %d: got no review in all of them, want some", seed)
-	}
-}
-
-// A server of package serving answers over TLS, and when it has stopped every record is stored.
-func TestServing(t *testing.T) {
-	pair := httptest.NewTLSServer(nil)
-	defer pair.Close()
-	dir := t.TempDir()
-	key, err := x509.MarshalPKCS8PrivateKey(pair.TLS.Certificates[0].PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, block := range map[string]*pem.Block{
-		"tls.crt": {Type: "CERTIFICATE", Bytes: pair.Certificate().Raw}, "tls.key": {Type: "PRIVATE KEY", Bytes: key},
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	e := clienttest.New()
-	c := newClient(t, e, client.Batch)
-	policies := &fixed{verdict: policy.Verdict{Violations: []policy.Violation{violation("a", "one", "deny")}}}
-	server, err := serving.New(serving.Config{
-		Address: "127.0.0.1:0", TLSDir: dir, Handler: Handler(Config{Policies: policies, Client: c}), ShutdownDelay: -1,
-		Drain: func(ctx context.Context) error { _, err := c.Close(ctx); return err },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx) }()
-	for server.Ready(httptest.NewRequest(http.MethodGet, "/readyz", nil)) != nil {
-		select {
-		case err := <-ended:
-			t.Fatal(err)
-		default:
-			runtime.Gosched()
-		}
-	}
-	const reviews = 20
-	for range reviews {
-		resp, err := pair.Client().Post("https://"+server.Addr().String()+"/v1/admit?timeout=10s", "application/json", strings.NewReader(ask{}.body()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil || !strings.Contains(string(body), `"allowed":false`) || !strings.Contains(string(body), `"docket-records":"`) {
-			t.Fatalf("got %s, %v, want a denial that names its record", body, err)
-		}
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
-	if records := stored(t, c, e); len(records) != reviews {
-		t.Errorf("got %d records, want %d", len(records), reviews)
 	}
 }

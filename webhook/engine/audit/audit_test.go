@@ -125,35 +125,6 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// An object that violates many constraints has a record for each, with no cap.
-func TestEveryViolation(t *testing.T) {
-	const constraints = 40 // more than Gatekeeper's default cap of 20 for a constraint
-	report, found := audited(t, func(c *Config, _ *docket) {
-		c.Policies = &policies{review: func(_ context.Context, r policy.Request) *policy.Verdict {
-			verdict := &policy.Verdict{}
-			if r.Object.GetName() == "pod-000000" {
-				for i := range constraints {
-					verdict.Violations = append(verdict.Violations, violations(fmt.Sprintf("no-%d", i), "deny").Violations...)
-				}
-			}
-			return verdict
-		}}
-	})
-	if !report.Complete || report.Violations != constraints || len(found) != constraints {
-		t.Errorf("got %d violations, %d records, complete: %v; want %d of each", report.Violations, len(found), report.Complete, constraints)
-	}
-}
-
-// A run that finds nothing has still reviewed everything.
-func TestNothingFound(t *testing.T) {
-	report, _ := audited(t, func(c *Config, _ *docket) {
-		c.Policies = &policies{review: func(context.Context, policy.Request) *policy.Verdict { return &policy.Verdict{} }}
-	})
-	if !report.Complete || report.Violations != 0 || report.Objects != 2*each+1 {
-		t.Errorf("got %+v, want a complete run without violations", report)
-	}
-}
-
 func TestWhatIsLeftOut(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*Config)
@@ -232,20 +203,6 @@ func TestListerFaults(t *testing.T) {
 	}
 }
 
-func TestPartialDiscovery(t *testing.T) {
-	report, _ := audited(t, func(c *Config, _ *docket) {
-		c.Lister.(*cluster).before = func(call string) error {
-			if call == "kinds" {
-				return errPartial
-			}
-			return nil
-		}
-	})
-	if report.Reason != decision.NotListed || !strings.Contains(report.Detail, "metrics.k8s.io/v1beta1 is down") || report.Violations != 2*each {
-		t.Errorf("got %+v, want what is there reviewed and the reason told", report)
-	}
-}
-
 // A list that begins anew has other objects, and one of the same name that is another.
 func TestExpiredWithChanges(t *testing.T) {
 	c := newCluster(pages, pageSize)
@@ -320,22 +277,6 @@ func TestPolicyFaults(t *testing.T) {
 				t.Errorf("got %s %q with %d violations, want %s %q with all", report.Reason, report.Detail, len(violations), tt.want, tt.detail)
 			}
 		})
-	}
-}
-
-// A policy that does not decide holds up an object, and not the run.
-func TestPolicyHangs(t *testing.T) {
-	report, _ := audited(t, func(c *Config, _ *docket) {
-		c.Policies = &policies{review: func(ctx context.Context, r policy.Request) *policy.Verdict {
-			if r.Object.GetName() != "pod-000003" {
-				return nil
-			}
-			<-ctx.Done()
-			return &policy.Verdict{Failures: []policy.Failure{{ID: policy.ID{Kind: "Banned", Name: "no-pods"}, Err: ctx.Err()}}}
-		}}
-	})
-	if report.Reason != decision.PolicyFailed || report.Violations != 2*each-1 || report.Duration < reviewTimeout {
-		t.Errorf("got %+v, want one violation less for a policy that failed", report)
 	}
 }
 

@@ -4,16 +4,13 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
-	"time"
+
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 )
 
 // checkCertificates refuses a directory that is not there. Its files may come later: in a cluster
@@ -46,33 +43,28 @@ func selfSign(dir string) error {
 	if err != nil {
 		return err
 	}
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	certificate, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "localhost"}, key)
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	certificate := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "docket-webhook, self-signed"},
-		NotBefore: now.Add(-time.Minute), NotAfter: now.AddDate(1, 0, 0),
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	text, err := x509.CreateCertificate(rand.Reader, certificate, certificate, &key.PublicKey, key)
+	secret, err := keyutil.MarshalPrivateKeyToPEM(key)
 	if err != nil {
 		return err
 	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	text, err := cert.EncodeCertificates(certificate)
 	if err != nil {
 		return err
 	}
 	// The key first: its pair counts once the certificate is there.
-	return errors.Join(writePEM(filepath.Join(dir, "tls.key"), "PRIVATE KEY", secret), writePEM(filepath.Join(dir, "tls.crt"), "CERTIFICATE", text))
+	return errors.Join(writeNew(filepath.Join(dir, "tls.key"), secret), writeNew(filepath.Join(dir, "tls.crt"), text))
 }
 
-func writePEM(path, kind string, der []byte) error {
+// writeNew writes a file that is not there yet.
+func writeNew(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	return errors.Join(pem.Encode(f, &pem.Block{Type: kind, Bytes: der}), f.Close())
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-const selfSigned = "docket-webhook, self-signed" // is the name in the certificates of selfSign
+const selfSigned = "localhost" // is the name in the certificates of selfSign
 
 // Only clients with a certificate of the CA and of that name are served, and the CA may change.
 func TestClientCA(t *testing.T) {

@@ -372,6 +372,7 @@ func clusterPolicies(ctx context.Context, running *sync.WaitGroup, config *rest.
 		return nil, nil, failed(err)
 	}
 	running.Go(func() { _ = from.Run(ctx) }) // which fails for nothing but Gatekeeper
+	running.Go(func() { _ = set.Run(ctx) })
 	bounded, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	if err := awaitReady(bounded, from); err != nil {

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +28,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/docket-export/docket/webhook/engine/cluster/watch"
 	"github.com/docket-export/docket/webhook/engine/policy"
 	"github.com/docket-export/docket/webhook/engine/settings"
 )
@@ -64,7 +62,6 @@ type Cluster struct {
 	log       *slog.Logger
 	client    dynamic.Interface
 	discovery discovery.DiscoveryInterface
-	manager   *watch.Manager
 	started   atomic.Bool // Run has begun to watch
 	ready     atomic.Bool // once and for all
 
@@ -96,11 +93,9 @@ func New(c Config) (*Cluster, error) {
 		sources: map[string]*unstructured.Unstructured{}, known: map[string]*corev1.Namespace{},
 	}
 	k.templates.init()
-	k.manager = watch.New(client, k.resource, c.Log)
-	k.manager.Absent = k.templates.redefine
-	k.policies = newController(k.manager, k.policyEvent)
-	k.data = newController(k.manager, k.dataEvent)
-	k.namespaces = newController(k.manager, k.namespaceEvent)
+	k.policies = k.newController(k.policyEvent)
+	k.data = k.newController(k.dataEvent)
+	k.namespaces = k.newController(k.namespaceEvent)
 	return k, nil
 }
 
@@ -114,10 +109,14 @@ func (k *Cluster) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	defer k.manager.Close()
-	k.policies.Replace(policyKinds)
-	k.data.Replace(settingsKinds)
-	k.namespaces.Add(namespaceKind)
+	defer func() {
+		for _, c := range k.controllers() {
+			c.close()
+		}
+	}()
+	k.policies.replace(policyKinds)
+	k.data.replace(settingsKinds)
+	k.namespaces.add(namespaceKind)
 	k.started.Store(true)
 
 	var running sync.WaitGroup
@@ -175,7 +174,7 @@ func (k *Cluster) missingKinds() []string {
 	var missing []string
 	for _, c := range k.controllers() {
 		for _, gvk := range c.missing() {
-			refused, err := k.manager.Err(gvk)
+			refused, err := c.err(gvk)
 			if c == k.data && !slices.Contains(settingsKinds, gvk) && refused > k.giveUpAfter(err) {
 				continue
 			}
@@ -196,51 +195,6 @@ func (k *Cluster) Excluded(process settings.Process, namespace string) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.settings.Excluded(process, namespace)
-}
-
-// controller handles the events of its own registrar, one after the other.
-type controller struct {
-	*watch.Registrar
-	handle func(context.Context, watch.Event)
-
-	mu     sync.Mutex
-	synced map[schema.GroupVersionKind]bool // of which all that there was is handled
-}
-
-func newController(m *watch.Manager, handle func(context.Context, watch.Event)) *controller {
-	return &controller{Registrar: m.Registrar(), handle: handle, synced: map[schema.GroupVersionKind]bool{}}
-}
-
-func (c *controller) run(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case e := <-c.Events():
-			c.handle(ctx, e)
-			if e.Type == watch.Synced {
-				c.mu.Lock()
-				c.synced[e.Kind] = true
-				c.mu.Unlock()
-			}
-		}
-	}
-}
-
-// Replace is the Registrar's. A kind that comes back later is to be synced anew.
-func (c *controller) Replace(kinds []schema.GroupVersionKind) {
-	c.Registrar.Replace(kinds)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	maps.DeleteFunc(c.synced, func(gvk schema.GroupVersionKind, _ bool) bool { return !slices.Contains(kinds, gvk) })
-}
-
-// missing returns the wanted kinds that are not synced.
-func (c *controller) missing() []schema.GroupVersionKind {
-	kinds := c.Kinds()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.DeleteFunc(kinds, func(gvk schema.GroupVersionKind) bool { return c.synced[gvk] })
 }
 
 // resource returns the resource of a kind. It does not ask where it knows: after the API

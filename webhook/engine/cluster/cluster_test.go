@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/docket-export/docket/client/clienttest/await"
-	"github.com/docket-export/docket/webhook/engine/cluster/internal/apitest"
 	"github.com/docket-export/docket/webhook/engine/policy"
 	"github.com/docket-export/docket/webhook/engine/settings"
 )
@@ -160,8 +159,8 @@ func (r *recorder) history() string {
 }
 
 // server is an API server with the kinds of Gatekeeper, which establishes CRDs at once.
-func server(t *testing.T) *apitest.Server {
-	api := apitest.New(t)
+func server(t *testing.T) *apiServer {
+	api := newAPI(t)
 	for _, gvk := range append(slices.Clone(policyKinds), configKind, syncSetKind, namespaceKind) {
 		api.Have(gvk.GroupVersion().WithResource(resources[gvk]), gvk.Kind)
 	}
@@ -179,7 +178,7 @@ func server(t *testing.T) *apitest.Server {
 }
 
 // pod runs a cluster until the test ends.
-func pod(t *testing.T, api *apitest.Server, options ...func(*Config)) (*Cluster, *recorder) {
+func pod(t *testing.T, api *apiServer, options ...func(*Config)) (*Cluster, *recorder) {
 	r := &recorder{}
 	config := Config{REST: api.Config(), Policies: r, Namespace: "docket", Log: slog.New(slog.DiscardHandler)}
 	for _, option := range options {
@@ -244,7 +243,7 @@ func named(namespace, name string, spec map[string]any) *unstructured.Unstructur
 }
 
 // awaitDefinition waits for the one CRD that is made.
-func awaitDefinition(t *testing.T, api *apitest.Server) *unstructured.Unstructured {
+func awaitDefinition(t *testing.T, api *apiServer) *unstructured.Unstructured {
 	t.Helper()
 	for end := time.Now().Add(await.Left(t)); len(api.Objects(definitions)) == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
@@ -333,74 +332,6 @@ func TestBrokenTemplate(t *testing.T) {
 	}
 }
 
-// TestManyPods counts the requests that a change of a policy costs.
-func TestManyPods(t *testing.T) {
-	api := server(t)
-	const pods = 5
-	var all []*recorder
-	var clusters []*Cluster
-	for range pods {
-		k, r := pod(t, api)
-		awaitReady(t, k)
-		all, clusters = append(all, r), append(clusters, k)
-	}
-	api.Requests()
-	foo := api.Put(templateResource, newTemplate("Foo", "a", "x"))
-	reports := func(want ...string) {
-		t.Helper()
-		for _, r := range all {
-			r.await(t, want...)
-		}
-	}
-	awaitWatches := func() {
-		t.Helper()
-		for end := time.Now().Add(await.Left(t)); ; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal("the constraints are not watched")
-			}
-			if len(api.Objects(definitions)) > 0 && api.Watches(fooResource) == pods {
-				return
-			}
-		}
-	}
-	text := func(generation int) string {
-		return fmt.Sprintf("ConstraintTemplate/foo %s %d", foo.GetUID(), generation)
-	}
-	reports(text(1))
-	awaitWatches()
-	got := api.Requests()
-	// Each looks, tries to make it, and looks whether it is established.
-	if got["create customresourcedefinitions"] > pods || got["get customresourcedefinitions"] > 2*pods || got["update customresourcedefinitions"] > 0 {
-		t.Errorf("a new template of %d pods costs %v", pods, got)
-	}
-
-	api.Put(templateResource, newTemplate("Foo", "a", "y"))
-	reports(text(2))
-	for _, k := range clusters {
-		if k.define(t.Context(), "foo") {
-			t.Error("the CRD is not as it should be")
-		}
-	}
-	if got := api.Requests(); len(got) != 0 {
-		t.Errorf("a template whose CRD stays costs %v, want nothing", got)
-	}
-
-	api.Put(templateResource, newTemplate("Foo", "b", "y"))
-	reports(text(3))
-	written := func() bool {
-		names, _, _ := unstructured.NestedStringSlice(api.Objects(definitions)[0].Object, "spec", "names", "shortNames")
-		return slices.Equal(names, []string{"sb"})
-	}
-	for end := time.Now().Add(await.Left(t)); !written(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the CRD was not changed")
-		}
-	}
-	if got := api.Requests(); got["update customresourcedefinitions"] > pods || got["get customresourcedefinitions"] > 2*pods {
-		t.Errorf("another CRD of %d pods costs %v", pods, got)
-	}
-}
-
 func TestReady(t *testing.T) {
 	api := server(t)
 	api.Lose(schema.GroupVersionResource{Group: "externaldata.gatekeeper.sh", Version: "v1beta1", Resource: "providers"}) // as without Gatekeeper's CRDs
@@ -433,11 +364,11 @@ func TestReady(t *testing.T) {
 	gvk := schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 	secrets := gvk.GroupVersion().WithResource("secrets")
 	api.Have(secrets, gvk.Kind)
-	api.Refuse(secrets)
+	api.Refuse(secrets, metav1.StatusReasonForbidden)
 	config := named("docket", "config", map[string]any{"sync": map[string]any{"syncOnly": []any{map[string]any{"version": "v1", "kind": "Secret"}}}})
 	api.Put(configResource, config)
 	for end := time.Now().Add(await.Left(t)); ; time.Sleep(time.Millisecond) {
-		if _, err := k.manager.Err(gvk); err != nil {
+		if _, err := k.data.err(gvk); err != nil {
 			break
 		}
 		if time.Now().After(end) {
@@ -485,23 +416,20 @@ func TestReadyWithoutWhatIsStuck(t *testing.T) {
 // TestReadyNames has a kind of data that the API server does not list, or whose list fails as behind a conversion webhook that is
 // down. A pod is ready without it after a while of its own, and policies that need it are in Error.
 func TestReadyNames(t *testing.T) {
-	for reason, tt := range map[string]struct {
-		refuse func(*apitest.Server, schema.GroupVersionResource)
-		giveUp func(*Cluster) *time.Duration
-	}{
-		"Forbidden":     {(*apitest.Server).Refuse, func(k *Cluster) *time.Duration { return &k.giveUp }},
-		"InternalError": {(*apitest.Server).Fail, func(k *Cluster) *time.Duration { return &k.giveUpFailing }},
+	for reason, giveUp := range map[metav1.StatusReason]func(*Cluster) *time.Duration{
+		metav1.StatusReasonForbidden:     func(k *Cluster) *time.Duration { return &k.giveUp },
+		metav1.StatusReasonInternalError: func(k *Cluster) *time.Duration { return &k.giveUpFailing },
 	} {
-		t.Run(reason, func(t *testing.T) {
+		t.Run(string(reason), func(t *testing.T) {
 			api := server(t)
 			api.Have(podResource, "Pod")
 			api.Put(configResource, named("docket", "config", syncPods()))
-			tt.refuse(api, podResource)
+			api.Refuse(podResource, reason)
 			k, r := pod(t, api)
 			k.giveUp, k.giveUpFailing = 0, 0
-			*tt.giveUp(k) = time.Hour
-			awaitNotReady(t, k, "cluster: not loaded yet: /v1, Kind=Pod ("+reason+")")
-			*tt.giveUp(k) = 0
+			*giveUp(k) = time.Hour
+			awaitNotReady(t, k, "cluster: not loaded yet: /v1, Kind=Pod ("+string(reason)+")")
+			*giveUp(k) = 0
 			awaitReady(t, k)
 			r.awaitSync(t, "[Pod], pending [Pod], 0 objects")
 		})
@@ -514,7 +442,7 @@ func TestReadyNeedsPolicies(t *testing.T) {
 		templateResource: "templates.gatekeeper.sh/v1, Kind=ConstraintTemplate (Forbidden)", configResource: "config.gatekeeper.sh/v1alpha1, Kind=Config (Forbidden)",
 	} {
 		api := server(t)
-		api.Refuse(gvr)
+		api.Refuse(gvr, metav1.StatusReasonForbidden)
 		k, _ := pod(t, api)
 		k.giveUp, k.giveUpFailing = 0, 0
 		awaitNotReady(t, k, "cluster: not loaded yet: "+want)
@@ -528,7 +456,7 @@ func TestPendingData(t *testing.T) {
 	k, r := pod(t, api)
 	awaitReady(t, k)
 	for _, before := range []int{0, 2} {
-		api.Refuse(podResource)
+		api.Refuse(podResource, metav1.StatusReasonForbidden)
 		api.Put(podResource, named("default", "one", nil))
 		api.Put(podResource, named("default", "two", nil))
 		api.Put(configResource, named("docket", "config", syncPods()))

@@ -11,21 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/docket-export/docket/webhook/engine/cluster/watch"
 	"github.com/docket-export/docket/webhook/engine/policy"
 	"github.com/docket-export/docket/webhook/engine/settings"
 )
 
 // dataEvent handles what happens to Config, SyncSet, and the objects that are data.
-func (k *Cluster) dataEvent(ctx context.Context, e watch.Event) {
-	if slices.Contains(settingsKinds, e.Kind) {
+func (k *Cluster) dataEvent(ctx context.Context, e event) {
+	if slices.Contains(settingsKinds, e.kind.gvk) {
 		k.settingsEvent(ctx, e)
 	}
 	switch {
-	case e.Type == watch.Synced:
-		k.syncing(e.Kind)
-	case slices.Contains(k.kinds, e.Kind):
-		k.datum(ctx, e.Object, e.Type == watch.Delete)
+	case e.change == synced:
+		k.syncing(e.kind.gvk)
+	case slices.Contains(k.kinds, e.kind.gvk):
+		k.datum(ctx, e.object, e.change == deleted)
 	}
 }
 
@@ -36,13 +35,13 @@ func (k *Cluster) syncing(done ...schema.GroupVersionKind) {
 	k.config.Policies.Syncing(k.kinds, pending)
 }
 
-func (k *Cluster) settingsEvent(ctx context.Context, e watch.Event) {
-	if o := e.Object; o != nil {
-		if e.Kind == configKind && !k.ownConfig(o) {
+func (k *Cluster) settingsEvent(ctx context.Context, e event) {
+	if o := e.object; o != nil {
+		if e.kind.gvk == configKind && !k.ownConfig(o) {
 			return
 		}
 		key := o.GetKind() + "/" + o.GetNamespace() + "/" + o.GetName()
-		if e.Type == watch.Delete {
+		if e.change == deleted {
 			delete(k.sources, key)
 		} else {
 			k.sources[key] = o
@@ -64,11 +63,11 @@ func (k *Cluster) settingsEvent(ctx context.Context, e watch.Event) {
 		return
 	}
 	k.kinds = slices.DeleteFunc(slices.Clone(next.Kinds), func(gvk schema.GroupVersionKind) bool { return gvk.Version == "" || gvk.Kind == "" })
-	k.data.Replace(append(slices.Clone(settingsKinds), k.kinds...))
+	k.data.replace(append(slices.Clone(settingsKinds), k.kinds...))
 	k.syncing()
 	// Of what stays, other namespaces may be excluded now.
 	for _, gvk := range k.kinds {
-		for _, o := range k.data.List(gvk) {
+		for _, o := range k.data.list(gvk) {
 			k.datum(ctx, o, false)
 		}
 	}
@@ -94,18 +93,18 @@ func (k *Cluster) datum(ctx context.Context, o *unstructured.Unstructured, gone 
 	}
 }
 
-func (k *Cluster) namespaceEvent(_ context.Context, e watch.Event) {
-	if e.Type == watch.Synced {
+func (k *Cluster) namespaceEvent(_ context.Context, e event) {
+	if e.change == synced {
 		return
 	}
-	ns, err := policy.ReadNamespace(e.Object)
+	ns, err := policy.ReadNamespace(e.object)
 	if err != nil {
-		k.log.Error("a namespace cannot be read", "name", e.Object.GetName(), "error", err)
+		k.log.Error("a namespace cannot be read", "name", e.object.GetName(), "error", err)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if e.Type == watch.Delete || err != nil {
-		delete(k.known, e.Object.GetName())
+	if e.change == deleted || err != nil {
+		delete(k.known, e.object.GetName())
 	} else {
 		k.known[ns.Name] = ns
 	}

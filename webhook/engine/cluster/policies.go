@@ -12,27 +12,26 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 
-	"github.com/docket-export/docket/webhook/engine/cluster/watch"
 	"github.com/docket-export/docket/webhook/engine/policy"
 )
 
 // policyEvent handles what happens to templates, to constraints, and to what is refused.
-func (k *Cluster) policyEvent(ctx context.Context, e watch.Event) {
-	if e.Type == watch.Synced || e.Old != nil && sameRevision(e.Old, e.Object) {
+func (k *Cluster) policyEvent(ctx context.Context, e event) {
+	if e.change == synced || e.old != nil && sameRevision(e.old, e.object) {
 		return
 	}
 	// One that is being deleted is gone, for Gatekeeper too.
-	gone := e.Type == watch.Delete || e.Object.GetDeletionTimestamp() != nil
+	gone := e.change == deleted || e.object.GetDeletionTimestamp() != nil
 	switch {
-	case e.Kind == templateKind && gone:
-		k.forgetTemplate(e.Object)
-	case e.Kind == templateKind:
-		k.templates.put(e.Object)
+	case e.kind.gvk == templateKind && gone:
+		k.forgetTemplate(e.object)
+	case e.kind.gvk == templateKind:
+		k.templates.put(e.object)
 	}
 	if gone {
-		k.config.Policies.Delete(e.Object)
+		k.config.Policies.Delete(e.object)
 	} else {
-		k.config.Policies.Put(ctx, e.Object)
+		k.config.Policies.Put(ctx, e.object)
 	}
 }
 
@@ -117,7 +116,7 @@ func (k *Cluster) forgetTemplate(object *unstructured.Unstructured) {
 	delete(k.templates.byName, object.GetName())
 	gvk, ok := constraintKind(known.object)
 	if ok {
-		k.policies.Remove(gvk)
+		k.policies.remove(gvk)
 	}
 	k.templates.mu.Unlock()
 	for _, state := range k.config.Policies.States() {
@@ -139,7 +138,7 @@ func (k *Cluster) watchConstraints(object *unstructured.Unstructured, defined *a
 		return
 	}
 	if gvk, ok := constraintKind(object); ok {
-		k.policies.Add(gvk)
+		k.policies.add(gvk)
 	}
 	known.tried, known.defined = true, defined
 }

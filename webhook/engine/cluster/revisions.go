@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,19 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/docket-export/docket/webhook/engine/policy"
 )
 
-// The labels of a ControllerRevision that holds a policy.
-const (
-	labelKind       = "docket.dev/policy-kind"
-	labelName       = "docket.dev/policy-name"
-	labelUID        = "docket.dev/policy-uid"
-	labelGeneration = "docket.dev/policy-generation"
-)
+// labelUID is the label of a ControllerRevision by which that of a policy is found.
+const labelUID = "docket.dev/policy-uid"
 
 // maxRevision is less than what etcd takes by default, 1.5 MiB, with room for JSON that is
 // written differently.
@@ -40,11 +32,7 @@ const maxRevision = 1 << 20
 // which owns it, and when a newer one is kept.
 type Revisions struct {
 	objects dynamic.ResourceInterface
-	names   metadata.ResourceInterface
 	log     *slog.Logger
-
-	mu   sync.Mutex
-	kept map[types.UID]string // the newest of each policy, as far as this pod knows; nil: not asked yet
 }
 
 // NewRevisions returns the revisions kept in namespace.
@@ -53,31 +41,22 @@ func NewRevisions(c *rest.Config, namespace string, log *slog.Logger) (*Revision
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	names, err := metadata.NewForConfig(c)
-	if err != nil {
-		return nil, fmt.Errorf("cluster: %w", err)
-	}
-	return &Revisions{
-		objects: objects.Resource(controllerRevisions).Namespace(namespace),
-		names:   names.Resource(controllerRevisions).Namespace(namespace),
-		log:     log,
-	}, nil
+	return &Revisions{objects: objects.Resource(controllerRevisions).Namespace(namespace), log: log}, nil
 }
 
 // Last implements policy.Revisions. It asks the API server.
 func (r *Revisions) Last(ctx context.Context, id policy.ID, uid types.UID) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	list, err := r.objects.List(ctx, metav1.ListOptions{LabelSelector: labels.Set{labelUID: string(uid)}.String()})
+	list, err := r.of(ctx, uid)
 	if err != nil {
 		return nil, fmt.Errorf("last valid revision of %s: %w", id, err)
 	}
 	var newest int64
 	var content map[string]any
 	for _, o := range list.Items {
-		generation, _, _ := unstructured.NestedInt64(o.Object, "revision")
-		if data, ok := o.Object["data"].(map[string]any); ok && generation >= newest {
-			newest, content = generation, data
+		if data, ok := o.Object["data"].(map[string]any); ok && generation(&o) >= newest {
+			newest, content = generation(&o), data
 		}
 	}
 	if content == nil {
@@ -90,7 +69,7 @@ func (r *Revisions) Last(ctx context.Context, id policy.ID, uid types.UID) (*uns
 	return last, nil
 }
 
-// Keep implements policy.Revisions. It writes nothing if that revision is known to be kept.
+// Keep implements policy.Revisions. A pod that starts tries it for each policy, and finds most of them kept.
 func (r *Revisions) Keep(ctx context.Context, o *unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -98,64 +77,41 @@ func (r *Revisions) Keep(ctx context.Context, o *unstructured.Unstructured) erro
 	if err != nil {
 		return err
 	}
-	known, err := r.isKept(ctx, o.GetUID(), revision.GetName())
-	if known || err != nil {
-		return err
-	}
 	_, err = r.objects.Create(ctx, revision, metav1.CreateOptions{})
-	if err == nil {
-		r.prune(ctx, o, revision.GetName())
-	} else if !apierrors.IsAlreadyExists(err) {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("keep revision %d of %s/%s: %w", o.GetGeneration(), o.GetKind(), o.GetName(), err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.kept[o.GetUID()] = revision.GetName()
+	r.prune(ctx, o, revision.GetName())
 	return nil
 }
 
-// isKept says whether a revision is there and the newest. It asks for the names of all when
-// it is called first, so that a new pod need not try to write each.
-func (r *Revisions) isKept(ctx context.Context, uid types.UID, name string) (bool, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.kept != nil {
-		return r.kept[uid] == name, nil
-	}
-	list, err := r.names.List(ctx, metav1.ListOptions{LabelSelector: labelUID})
-	if err != nil {
-		return false, fmt.Errorf("list the last valid revisions: %w", err)
-	}
-	r.kept = map[types.UID]string{}
-	newest := map[types.UID]int64{}
-	for _, m := range list.Items {
-		uid := types.UID(m.Labels[labelUID])
-		if g := generation(&m); g >= newest[uid] {
-			newest[uid], r.kept[uid] = g, m.Name
-		}
-	}
-	return r.kept[uid] == name, nil
+// of returns all revisions of a policy.
+func (r *Revisions) of(ctx context.Context, uid types.UID) (*unstructured.UnstructuredList, error) {
+	return r.objects.List(ctx, metav1.ListOptions{LabelSelector: labels.Set{labelUID: string(uid)}.String()})
 }
 
-func generation(m *metav1.PartialObjectMetadata) int64 {
-	g, _ := strconv.ParseInt(m.Labels[labelGeneration], 10, 64) // 0: older than all
+func generation(revision *unstructured.Unstructured) int64 {
+	g, _, _ := unstructured.NestedInt64(revision.Object, "revision")
 	return g
 }
 
 // prune removes the older revisions of o, or the new one if that is the older.
 func (r *Revisions) prune(ctx context.Context, o *unstructured.Unstructured, name string) {
-	list, err := r.names.List(ctx, metav1.ListOptions{LabelSelector: labels.Set{labelUID: string(o.GetUID())}.String()})
+	list, err := r.of(ctx, o.GetUID())
 	if err != nil {
 		r.log.Warn("older revisions of a policy are not removed", "kind", o.GetKind(), "name", o.GetName(), "error", err)
 		return
 	}
 	var old []string
-	for _, m := range list.Items {
+	for _, kept := range list.Items {
 		switch {
-		case generation(&m) > o.GetGeneration():
+		case generation(&kept) > o.GetGeneration():
 			old = []string{name}
-		case m.Name != name:
-			old = append(old, m.Name)
+		case kept.GetName() != name:
+			old = append(old, kept.GetName())
 		}
 	}
 	for _, name := range old {
@@ -191,20 +147,7 @@ func revisionOf(o *unstructured.Unstructured) (*unstructured.Unstructured, error
 	revision.SetAPIVersion("apps/v1")
 	revision.SetKind("ControllerRevision")
 	revision.SetName("docket-" + hex.EncodeToString(sum[:16]))
-	revision.SetLabels(map[string]string{
-		labelKind: o.GetKind(), labelName: labelValue(o.GetName()),
-		labelUID: string(o.GetUID()), labelGeneration: strconv.FormatInt(o.GetGeneration(), 10),
-	})
+	revision.SetLabels(map[string]string{labelUID: string(o.GetUID())})
 	revision.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Name: o.GetName(), UID: o.GetUID()}})
 	return revision, nil
-}
-
-// labelValue shortens a name to what a label takes. It is for people: the UID is what is
-// looked for.
-func labelValue(name string) string {
-	const most = 63
-	if len(name) > most {
-		name = name[:most-1] + "x" // it may not end with a dot
-	}
-	return name
 }

@@ -4,17 +4,15 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/docket-export/docket/webhook/engine/cluster/internal/apitest"
 	"github.com/docket-export/docket/webhook/engine/policy"
 )
 
-func revisions(t *testing.T, api *apitest.Server) *Revisions {
+func revisions(t *testing.T, api *apiServer) *Revisions {
 	r, err := NewRevisions(api.Config(), "docket", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -63,23 +61,17 @@ func TestRevisions(t *testing.T) {
 	if got := last(t, one, "u"); got != "u 1 one" {
 		t.Errorf("kept is %s", got)
 	}
-	o := api.Objects(controllerRevisions)[0]
 	for _, o := range api.Objects(controllerRevisions) {
 		if owner := o.GetOwnerReferences(); len(owner) != 1 || string(owner[0].UID) != o.GetLabels()[labelUID] || owner[0].Name != "foo" {
 			t.Errorf("%s is owned by %v, want its policy", o.GetName(), owner)
 		}
 	}
-	if o.GetLabels()[labelKind] != "ConstraintTemplate" || o.GetLabels()[labelName] != "foo" {
-		t.Errorf("labels are %v", o.GetLabels())
-	}
 
-	// A new pod writes nothing of what is kept.
-	api.Requests()
+	// A new pod finds what is kept.
 	two := revisions(t, api)
 	keep(t, two, first)
-	keep(t, two, revised("v", 7, "of another"))
-	if got := api.Requests(); len(got) != 1 || got["list controllerrevisions"] != 1 {
-		t.Errorf("a new pod sends %v", got)
+	if got := len(api.Objects(controllerRevisions)); got != 2 {
+		t.Errorf("%d are kept, want one of each policy", got)
 	}
 
 	// A newer one replaces the older; and comes back as another when it is undone.
@@ -100,34 +92,6 @@ func TestRevisions(t *testing.T) {
 	}
 }
 
-func TestRevisionsOfManyPods(t *testing.T) {
-	api := server(t)
-	const pods = 5
-	var all []*Revisions
-	for range pods {
-		r := revisions(t, api)
-		keep(t, r, revised("u", 1, "one"))
-		all = append(all, r)
-	}
-	api.Requests()
-	var group sync.WaitGroup
-	for _, r := range all {
-		group.Go(func() {
-			if err := r.Keep(t.Context(), revised("u", 2, "two")); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	group.Wait()
-	got := api.Requests()
-	if got["create controllerrevisions"] != pods || got["list controllerrevisions"] != 1 || got["delete controllerrevisions"] != 1 || len(got) != 3 {
-		t.Errorf("%d pods send %v, want that each tries and one tidies up", pods, got)
-	}
-	if got := last(t, all[0], "u"); got != "u 2 two" || len(api.Objects(controllerRevisions)) != 1 {
-		t.Errorf("kept is %s of %d", got, len(api.Objects(controllerRevisions)))
-	}
-}
-
 func TestRevisionTooLarge(t *testing.T) {
 	api := server(t)
 	err := revisions(t, api).Keep(t.Context(), revised("u", 1, strings.Repeat("x", 1<<20)))
@@ -136,19 +100,5 @@ func TestRevisionTooLarge(t *testing.T) {
 	}
 	if got := api.Requests(); len(got) != 0 {
 		t.Errorf("requests: %v", got)
-	}
-}
-
-func TestRevisionsWithoutServer(t *testing.T) {
-	api := server(t)
-	r := revisions(t, api)
-	api.Down()
-	if err := r.Keep(t.Context(), revised("u", 1, "one")); err == nil {
-		t.Error("kept without an API server")
-	}
-	api.Up()
-	keep(t, r, revised("u", 1, "one"))
-	if got := last(t, r, "u"); got != "u 1 one" {
-		t.Errorf("kept is %s", got)
 	}
 }

@@ -215,24 +215,6 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// An action that is none is a problem of the file: the policy is put, and would do nothing.
-func TestUnknownAction(t *testing.T) {
-	b := newBench(t, nil)
-	constraint := func(action string) string {
-		return "apiVersion: constraints.gatekeeper.sh/v1beta1\nkind: A\nmetadata: {name: x}\nspec: {enforcementAction: " + action + "}\n"
-	}
-	b.write("x.yaml", constraint("denny"))
-	b.Load(context.Background())
-	if problems := b.Problems(); len(problems) != 1 || !strings.HasPrefix(problems[0].String(), b.dir+"/x.yaml:1: ") || !strings.Contains(problems[0].String(), "enforcementAction") {
-		t.Errorf("got the problems %v, want one of the action", problems)
-	}
-	if got, want := b.took(), []string{"put A x 1"}; !slices.Equal(got, want) {
-		t.Errorf("got the steps %q, want %q", got, want)
-	}
-	b.write("x.yaml", constraint("dryrun"))
-	b.expect(nil, "put A x 2")
-}
-
 func TestData(t *testing.T) {
 	pod := func(space, name string) string {
 		return "---\napiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", namespace: " + space + "}\n"
@@ -330,16 +312,6 @@ func TestUnreadable(t *testing.T) {
 	b.expect(nil, "put ConstraintTemplate a 2")
 }
 
-func TestCacheCannotBeWritten(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if c, err := OpenCache(filepath.Join(dir, "file", "cache")); err == nil {
-		t.Errorf("got %v, want an error", c)
-	}
-}
-
 // An entry that was damaged is said to be, and whatever its policy is called, it is in the
 // cache.
 func TestCacheEntries(t *testing.T) {
@@ -427,21 +399,4 @@ func TestWatchConfigMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.await("put ConstraintTemplate a 2")
-}
-
-func TestRead(t *testing.T) {
-	b := newBench(t, nil)
-	b.write("a.yaml", template("a", ""))
-	b.write("b.yaml", "x: [")
-	file := filepath.Join(t.TempDir(), "policies.txt")
-	if err := os.WriteFile(file, []byte(template("c", "")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	objects, problems := Read(b.dir, file, "/nowhere")
-	if got, want := places(objects), []string{"ConstraintTemplate a 1", "ConstraintTemplate c 1"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if len(problems) != 2 || problems[0].String() != "/nowhere: no such file or directory" || problems[1].Line != 1 {
-		t.Errorf("got the problems %v, want two", problems)
-	}
 }

@@ -90,34 +90,19 @@ var yamlLine = regexp.MustCompile(`(?s)yaml: (?:unmarshal errors:\s+)?line (\d+)
 
 var separator = regexp.MustCompile(`(?m)^(---|\.\.\.)(\s|$)`)
 
-// documents are those of a file, with the line of their first byte. YAML has a line of
-// dashes between them; of JSON one value may follow the other.
+// documents are those of a file, with the line of their first byte.
 func documents(text []byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		line, begin := 1, 0
 		for _, next := range append(separator.FindAllIndex(text, -1), []int{len(text), len(text)}) {
-			for rest := text[begin:next[0]]; len(rest) > 0; {
-				document := firstValue(rest)
-				if !yield(line, document) {
-					return
-				}
-				line += bytes.Count(document, []byte("\n"))
-				rest = rest[len(document):]
+			document := text[begin:next[0]]
+			if !yield(line, document) {
+				return
 			}
+			line += bytes.Count(document, []byte("\n"))
 			begin = min(next[0]+len("---"), len(text)) // more may follow in the same line
 		}
 	}
-}
-
-// firstValue is text up to the end of its first value if that is JSON, and else all of it.
-func firstValue(text []byte) []byte {
-	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
-		decoder := json.NewDecoder(bytes.NewReader(text))
-		if decoder.Decode(new(json.RawMessage)) == nil {
-			return text[:decoder.InputOffset()]
-		}
-	}
-	return text
 }
 
 // decode returns the object in a document, those of a list, or none if it is empty.

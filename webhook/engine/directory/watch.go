@@ -10,11 +10,8 @@ import (
 )
 
 const (
-	// settle is how long nothing must have changed before the files are read: editors and
-	// kubelet take several steps.
+	// settle is how long after a change the files are read: editors and kubelet take several steps.
 	settle = 100 * time.Millisecond
-	// maxSettle bounds settle where something changes all the time.
-	maxSettle = time.Second
 	// lookAgain is for file systems that tell of no changes, and for what could not be done.
 	lookAgain = 30 * time.Second
 )
@@ -44,7 +41,6 @@ func (d *Directory) Run(ctx context.Context) {
 	again := time.NewTicker(lookAgain)
 	defer again.Stop()
 	var due <-chan time.Time // nil: nothing has changed
-	var latest time.Time     // when what has changed is read at the latest
 	for {
 		select {
 		case <-ctx.Done():
@@ -61,8 +57,7 @@ func (d *Directory) Run(ctx context.Context) {
 			continue
 		}
 		if due == nil {
-			latest = time.Now().Add(maxSettle)
+			due = time.After(settle)
 		}
-		due = time.After(min(settle, time.Until(latest)))
 	}
 }

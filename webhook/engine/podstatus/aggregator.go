@@ -29,11 +29,8 @@ import (
 	"github.com/docket-export/docket/webhook/engine/policy"
 )
 
-// All pods that compile a changed policy within the quiet time cost one write of its status.
-const (
-	aggregatorQuiet = time.Second
-	aggregatorMost  = 5 * time.Second
-)
+// aggregatorPause is such that all pods that compile a changed policy cost one write of its status.
+const aggregatorPause = time.Second
 
 // AggregatorConfig is what an Aggregator needs. Namespace is that of the pods.
 type AggregatorConfig struct {
@@ -46,18 +43,10 @@ type AggregatorConfig struct {
 // Aggregator copies what the pods say into the status of templates and constraints.
 type Aggregator struct {
 	AggregatorConfig
-	changed signal
 
-	// All below are owned by lead.
+	// These are of one term as the leader.
+	changed     signal
 	constraints map[string]*watched // by kind
-	last        map[types.UID]write
-}
-
-// write is the last that has been written of an object. It tells a cache that lags behind, and an API server that drops
-// fields which its CRD does not have, from a status that somebody else has changed.
-type write struct {
-	status        map[string]any
-	before, after string // resource versions
 }
 
 // watched are the objects of one resource, kept up to date.
@@ -69,7 +58,7 @@ type watched struct {
 
 // NewAggregator returns an Aggregator that does nothing before Run.
 func NewAggregator(c AggregatorConfig) *Aggregator {
-	return &Aggregator{AggregatorConfig: c, changed: newSignal()}
+	return &Aggregator{AggregatorConfig: c}
 }
 
 // Run aggregates until ctx is done, whenever it holds the Lease, and returns nil then.
@@ -85,14 +74,14 @@ func (a *Aggregator) Run(ctx context.Context) error {
 func (a *Aggregator) lead(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	a.constraints, a.last = map[string]*watched{}, map[types.UID]write{}
+	a.changed, a.constraints = newSignal(aggregatorPause), map[string]*watched{}
 	labeled := func(o *metav1.ListOptions) { o.LabelSelector = Label }
 	podsOf := a.watch(ctx, &running, pods, a.Namespace, labeled)
 	statuses := a.watch(ctx, &running, Resource, a.Namespace, nil)
 	templatesOf := a.watch(ctx, &running, templates, "", nil)
 	cache.WaitForCacheSync(ctx.Done(), podsOf.HasSynced, statuses.HasSynced, templatesOf.HasSynced)
 	a.changed.set()
-	a.changed.each(ctx, wait{aggregatorQuiet, aggregatorMost}, a.Log, "write status of policies", func(ctx context.Context) error {
+	a.changed.each(ctx, a.Log, "write status of policies", func(ctx context.Context) error {
 		members, err := membersOf(podsOf, statuses)
 		a.follow(ctx, &running, templatesOf, members)
 		return errors.Join(err, a.write(ctx, members, templatesOf))
@@ -146,47 +135,36 @@ func (a *Aggregator) follow(ctx context.Context, running *sync.WaitGroup, templa
 // the others from it.
 func (a *Aggregator) write(ctx context.Context, members []member, templatesOf *watched) error {
 	var failure error
-	last := map[types.UID]write{}
 	for _, w := range append(slices.Collect(maps.Values(a.constraints)), templatesOf) {
 		for _, o := range w.objects() {
-			done, err := a.writeOne(ctx, w.resource, o, members)
-			last[o.GetUID()] = done
-			if err != nil && failure == nil {
+			if err := a.writeOne(ctx, w.resource, o, members); err != nil && failure == nil {
 				failure = fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
 			}
 		}
 	}
-	a.last = last
 	return failure
 }
 
 // writeOne asks the API server for nothing if the object says what it should.
-func (a *Aggregator) writeOne(ctx context.Context, resource schema.GroupVersionResource, o *unstructured.Unstructured, members []member) (write, error) {
+func (a *Aggregator) writeOne(ctx context.Context, resource schema.GroupVersionResource, o *unstructured.Unstructured, members []member) error {
 	s := summarize(o, members)
 	want, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&s)
 	if err != nil {
-		return write{}, err
+		return err
 	}
-	last := a.last[o.GetUID()]
 	have, _, _ := unstructured.NestedMap(o.Object, "status")
 	if reflect.DeepEqual(have["byPod"], want["byPod"]) && reflect.DeepEqual(have["docket"], want["docket"]) {
-		return last, nil
-	}
-	if version := o.GetResourceVersion(); reflect.DeepEqual(last.status, want) && (version == last.before || version == last.after) {
-		return last, nil
+		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"status": want})
 	if err != nil {
-		return write{}, err
+		return err
 	}
-	got, err := a.Client.Resource(resource).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = a.Client.Resource(resource).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) {
-		return write{}, nil
+		return nil
 	}
-	if err != nil {
-		return write{}, err
-	}
-	return write{want, o.GetResourceVersion(), got.GetResourceVersion()}, nil
+	return err
 }
 
 // objects returns the objects of a resource, which are shared: read only.

@@ -2,9 +2,7 @@ package podstatus_test
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,8 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/docket-export/docket/webhook/engine/podstatus"
 	"github.com/docket-export/docket/webhook/engine/policy"
@@ -46,60 +42,6 @@ func scene(t *testing.T, pods ...string) (a *api, replicas map[string]*replica, 
 	}
 }
 
-// A change of two policies costs a request for each pod, and one for each policy.
-func TestRequests(t *testing.T) {
-	for _, n := range []int{3, 10} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var pods []string
-				for i := range n {
-					pods = append(pods, fmt.Sprintf("pod-%02d", i))
-				}
-				a, replicas, end := scene(t, pods...)
-				defer end()
-				eq(t, "before", a.status(templateResource, template.Name), fmt.Sprintf("Active: pods %d, enforcing %[1]d %v", n, pods))
-
-				start := time.Now()
-				a.putPolicies(2)
-				// They compile at different speed: the last a second after the first of 10.
-				var mean time.Duration
-				for i, name := range pods {
-					time.Sleep(100 * time.Millisecond)
-					replicas[name].set(2, 2, policy.Active, "")
-					replicas[name].Changed(template)
-					replicas[name].Changed(constraint)
-					mean += time.Since(start) / time.Duration(n)
-					if i == n-1 {
-						t.Logf("%d pods: the mean pod enforces after %v, the last after %v", n, mean, time.Since(start))
-					}
-				}
-				want := fmt.Sprintf("Active: pods %d, enforcing %[1]d %v", n, pods)
-				for a.get(templateResource, "", template.Name).Object["status"] == nil || a.status(templateResource, template.Name) != want ||
-					generation(a, pods[n-1]) != 2 {
-					time.Sleep(10 * time.Millisecond)
-					synctest.Wait()
-				}
-				t.Logf("%d pods: the status says so after %v", n, time.Since(start))
-				later()
-				eq(t, "requests", a.taken(), fmt.Sprintf("[1 patch constrainttemplates/status 1 patch k8srequiredlabels/status %d patch policypodstatuses]", n))
-				eq(t, "constraint", a.status(constraintResource, constraint.Name), want)
-			})
-		})
-	}
-}
-
-// generation is what the pod enforces of the template, as its status says.
-func generation(a *api, pod string) int64 {
-	a.t.Helper()
-	byPod, _, _ := unstructured.NestedSlice(a.get(templateResource, "", template.Name).Object, "status", "byPod")
-	for _, e := range byPod {
-		if e := e.(map[string]any); e["id"] == pod {
-			return e["enforcedGeneration"].(int64)
-		}
-	}
-	return 0
-}
-
 // The states of a policy through the life of its pods.
 func TestLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -114,7 +56,7 @@ func TestLife(t *testing.T) {
 		state("at first", "Active: pods 3, enforcing 3 [a b c]")
 
 		replicas["b"].set(1, 0, policy.Error, "CompileFailed")
-		replicas["b"].Changed(template)
+		replicas["b"].Changed()
 		state("one fails", "Degraded CompileFailed: pods 3, enforcing 2 [a b c]")
 		entry := a.get(templateResource, "", template.Name).Object["status"].(map[string]any)["byPod"].([]any)[1].(map[string]any)
 		for key, want := range map[string]any{
@@ -144,12 +86,12 @@ func TestLife(t *testing.T) {
 		state("a generation that no pod has seen", "Degraded NotObserved: pods 3, enforcing 0 [a c d]")
 		for _, name := range []string{"a", "c", "d"} {
 			replicas[name].set(2, 1, policy.Degraded, "CompileFailed")
-			replicas[name].Changed(template)
+			replicas[name].Changed()
 		}
 		state("all keep the last", "Degraded CompileFailed: pods 3, enforcing 0 [a c d]")
 		for _, name := range []string{"a", "c", "d"} {
 			replicas[name].set(2, 0, policy.Error, "CompileFailed")
-			replicas[name].Changed(template)
+			replicas[name].Changed()
 		}
 		state("all fail", "Error CompileFailed: pods 3, enforcing 0 [a c d]")
 		for _, name := range []string{"a", "c", "d"} {
@@ -175,10 +117,10 @@ func TestCreatedAgain(t *testing.T) {
 	})
 }
 
-// Who changes the status has it changed back. A CRD without our fields costs no request after the first.
+// Who changes the status has it changed back.
 func TestStatusOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, replicas, end := scene(t, "a")
+		a, _, end := scene(t, "a")
 		defer end()
 		o := a.get(templateResource, "", template.Name).DeepCopy()
 		o.Object["status"] = map[string]any{"created": true, "byPod": []any{map[string]any{"id": "long gone"}}}
@@ -189,15 +131,6 @@ func TestStatusOfOthers(t *testing.T) {
 		if created := a.get(templateResource, "", template.Name).Object["status"].(map[string]any)["created"]; created != true {
 			t.Errorf("got created %v, want what others have written", created)
 		}
-
-		a.prune = []string{"status", "docket"}
-		replicas["a"].set(1, 0, policy.Error, "CompileFailed")
-		replicas["a"].Changed(template)
-		later()
-		replicas["a"].Changed(template)
-		a.putPod("z", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
-		later()
-		eq(t, "requests", a.taken(), "[1 patch constrainttemplates/status 1 patch k8srequiredlabels/status 1 patch policypodstatuses]")
 	})
 }
 
@@ -215,7 +148,7 @@ func TestFailures(t *testing.T) {
 					return nil
 				})
 				replicas["a"].set(1, 0, policy.Error, "CompileFailed")
-				replicas["a"].Changed(template)
+				replicas["a"].Changed()
 				later()
 				want := map[schema.GroupVersionResource]string{templateResource: "Error CompileFailed: pods 1, enforcing 0 [a]"}
 				want[constraintResource] = want[templateResource]
@@ -230,21 +163,6 @@ func TestFailures(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A pod status that cannot be read is one pod's that has not said anything.
-func TestStatusUnreadable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, replicas, end := scene(t, "a", "b")
-		defer end()
-		o := a.get(podstatus.Resource, namespace, "b").DeepCopy()
-		o.Object["status"] = map[string]any{"policies": "none"}
-		a.put(podstatus.Resource, o)
-		replicas["a"].set(1, 0, policy.Error, "CompileFailed")
-		replicas["a"].Changed(template)
-		later()
-		eq(t, "template", a.status(templateResource, template.Name), "Error CompileFailed: pods 2, enforcing 0 [a b]")
-	})
 }
 
 // The CRD of a kind that no pod reports may not be there: its constraints are not asked for.
@@ -272,47 +190,11 @@ func TestTemplateGone(t *testing.T) {
 		later()
 		a.taken()
 		replicas["a"].set(1, 0, policy.Error, "NoTemplate")
-		replicas["a"].Changed(constraint)
+		replicas["a"].Changed()
 		later()
 		eq(t, "requests", a.taken(), "[1 patch policypodstatuses]")
 		a.putPolicies(1)
 		later()
 		eq(t, "constraint", a.status(constraintResource, constraint.Name), "Error NoTemplate: pods 1, enforcing 0 [a]")
-	})
-}
-
-// Of two aggregators one writes, and the other when the first is gone.
-func TestLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAPI(t)
-		a.putPolicies(1)
-		a.putPod("a")
-		r := a.start("a", slog.New(slog.DiscardHandler))
-		defer r.stop()
-		leases := fake.NewClientset()
-		lock := func(identity string) resourcelock.Interface {
-			return &resourcelock.LeaseLock{
-				LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: "docket-webhook-status"},
-				Client:     leases.CoordinationV1(),
-				LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
-			}
-		}
-		var stops []func()
-		for _, identity := range []string{"first", "second"} {
-			g := podstatus.NewAggregator(podstatus.AggregatorConfig{Client: a, Namespace: namespace, Lease: lock(identity), Log: slog.New(slog.DiscardHandler)})
-			stops = append(stops, run(t, g.Run))
-			time.Sleep(time.Second)
-		}
-		later()
-		eq(t, "requests", a.taken(), "[1 create policypodstatuses 1 patch constrainttemplates/status 1 patch k8srequiredlabels/status]")
-		stops[0]()
-		r.set(1, 0, policy.Error, "CompileFailed")
-		r.Changed(template)
-		later()
-		eq(t, "status", a.status(templateResource, template.Name), "Error CompileFailed: pods 1, enforcing 0 [a]")
-		if got := a.taken(); !strings.Contains(fmt.Sprint(got), "1 patch constrainttemplates/status") {
-			t.Errorf("got %v, want one write by the second", got)
-		}
-		stops[1]()
 	})
 }

@@ -5,69 +5,36 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
+	"k8s.io/client-go/util/workqueue"
 )
 
-// signal says that something has changed since somebody looked: any number of changes are one.
-type signal chan struct{}
-
-func newSignal() signal { return make(signal, 1) }
-
-func (s signal) set() {
-	select {
-	case s <- struct{}{}:
-	default:
-	}
+// signal says that something has changed since somebody looked: all changes within the pause after the first are one.
+type signal struct {
+	queue workqueue.TypedRateLimitingInterface[struct{}]
+	pause time.Duration
 }
 
-// wait says how long a burst of changes is waited for: until none has come for quiet, and never longer than most.
-type wait struct{ quiet, most time.Duration }
-
-// each calls do after each burst of changes until ctx is done, and again, ever less often, while do fails. It logs a
-// failure when it is another than the last, and that do works again.
-func (s signal) each(ctx context.Context, w wait, log *slog.Logger, what string, do func(context.Context) error) {
-	retry := backoff.NewExponentialBackOff()
-	failure, attempts := "", 0
-	for s.settle(ctx, w) {
-		err := do(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			if attempts++; err.Error() != failure {
-				failure = err.Error()
-				log.Warn(what, "error", err, "attempts", attempts)
-			}
-			select {
-			case <-time.After(retry.NextBackOff()):
-			case <-ctx.Done():
-			}
-			s.set()
-		case attempts > 0:
-			log.Info(what+": works again", "attempts", attempts)
-			failure, attempts = "", 0
-			retry.Reset()
-		}
-	}
+func newSignal(pause time.Duration) signal {
+	retry := workqueue.NewTypedItemExponentialFailureRateLimiter[struct{}](500*time.Millisecond, time.Minute)
+	return signal{workqueue.NewTypedRateLimitingQueue(retry), pause}
 }
 
-// settle waits for a change and for the end of its burst. It returns false when ctx is done.
-func (s signal) settle(ctx context.Context, w wait) bool {
-	select {
-	case <-s:
-	case <-ctx.Done():
-		return false
-	}
-	most := time.After(w.most)
+func (s signal) set() { s.queue.AddAfter(struct{}{}, s.pause) }
+
+// each calls do after changes until ctx is done, and again, ever less often, while do fails.
+func (s signal) each(ctx context.Context, log *slog.Logger, what string, do func(context.Context) error) {
+	defer context.AfterFunc(ctx, s.queue.ShutDown)()
 	for {
-		select {
-		case <-s:
-		case <-time.After(w.quiet):
-			return true
-		case <-most:
-			return true
-		case <-ctx.Done():
-			return false
+		change, ended := s.queue.Get()
+		if ended || ctx.Err() != nil {
+			return
 		}
+		if err := do(ctx); err == nil {
+			s.queue.Forget(change)
+		} else if ctx.Err() == nil {
+			log.Warn(what, "error", err)
+			s.queue.AddRateLimited(change)
+		}
+		s.queue.Done(change)
 	}
 }

@@ -23,11 +23,8 @@ import (
 	"github.com/docket-export/docket/webhook/engine/policy"
 )
 
-// A template and its constraints change within a fraction of a second: a pod writes once for all of them.
-const (
-	writerQuiet = 200 * time.Millisecond
-	writerMost  = 2 * time.Second
-)
+// writerPause is such that a pod writes once for a template and its constraints, which change within a fraction of a second.
+const writerPause = 200 * time.Millisecond
 
 // maxMessage bounds an error in bytes, so that hundreds of broken policies fit into one object, which etcd bounds to 1.5 MiB.
 const maxMessage = 2048
@@ -56,11 +53,11 @@ type Writer struct {
 
 // NewWriter returns a Writer that does nothing before Run.
 func NewWriter(c WriterConfig) *Writer {
-	return &Writer{WriterConfig: c, changed: newSignal()}
+	return &Writer{WriterConfig: c, changed: newSignal(writerPause)}
 }
 
 // Changed says that the state of a policy is another. It does not block, and may be called at any time.
-func (w *Writer) Changed(policy.ID) { w.changed.set() }
+func (w *Writer) Changed() { w.changed.set() }
 
 // Run writes until ctx is done, and returns nil then. Failures are logged and retried: no request depends on the status.
 func (w *Writer) Run(ctx context.Context, policies Policies) error {
@@ -81,7 +78,7 @@ func (w *Writer) Run(ctx context.Context, policies Policies) error {
 	// What is deleted before the watch begins would stay so.
 	cache.WaitForCacheSync(ctx.Done(), informer.HasSynced)
 	w.changed.set()
-	w.changed.each(ctx, wait{writerQuiet, writerMost}, w.Log, "write pod status", func(ctx context.Context) error {
+	w.changed.each(ctx, w.Log, "write pod status", func(ctx context.Context) error {
 		return w.write(ctx, policies.States())
 	})
 	return nil

@@ -225,25 +225,16 @@ func (s *Set) CRD(template *unstructured.Unstructured) (*apiextensionsv1.CustomR
 	})
 }
 
-// Check says why a template or a constraint would not load. A constraint is held against its template among with or, if
-// that is not there, against the one that is enforced. Whether data is synced is not checked: it may come later.
-func (s *Set) Check(obj *unstructured.Unstructured, with ...*unstructured.Unstructured) error {
+// Check says why a template or a constraint would not load. A constraint is held against the template that is enforced.
+// Whether data is synced is not checked: it may come later.
+func (s *Set) Check(obj *unstructured.Unstructured) error {
 	switch {
 	case isTemplate(obj):
-		_, err := s.trial(obj)
-		return err
+		return contained(func() error { return s.compile(context.Background(), &snapshot{name: obj.GetName()}, obj, true) })
 	case !isConstraint(obj):
 		return unsupported(obj)
 	}
 	p := s.serving(templateName(obj))
-	for _, t := range with {
-		if isTemplate(t) && t.GetName() == templateName(obj) {
-			var err error
-			if p, err = s.trial(t); err != nil {
-				return &problem{NoTemplate, fmt.Errorf("its template is not valid: %w", err)}
-			}
-		}
-	}
 	if p == nil || p.client == nil {
 		return &problem{NoTemplate, fmt.Errorf("template %s is not enforced", templateName(obj))}
 	}
@@ -266,12 +257,6 @@ func CheckAction(constraint *unstructured.Unstructured) error {
 		return err
 	}
 	return util.ValidateEnforcementAction(util.EnforcementAction(action), constraint.Object)
-}
-
-// trial compiles a template that nobody is to see.
-func (s *Set) trial(obj *unstructured.Unstructured) (*snapshot, error) {
-	p := &snapshot{name: obj.GetName()}
-	return p, contained(func() error { return s.compile(context.Background(), p, obj, true) })
 }
 
 // reject has next refuse the requests that a constraint would deny, of which nothing can be enforced. A stand-in for its

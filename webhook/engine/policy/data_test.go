@@ -169,7 +169,7 @@ func TestNamespaceAmongTheData(t *testing.T) {
 
 // Everything at once, for the race detector; what is in the end is what was put last.
 func TestAtOnce(t *testing.T) {
-	s := newSet(t, Options{Revisions: &memory{}, Changed: func(ID) {}}, object(t, uniqueTemplate), object(t, uniqueConstraint))
+	s := newSet(t, Options{Revisions: &memory{}, Changed: func() {}}, object(t, uniqueTemplate), object(t, uniqueConstraint))
 	s.Sync([]schema.GroupVersionKind{podKind})
 	ctx, stop := context.WithCancel(t.Context())
 	var all, run sync.WaitGroup

@@ -23,19 +23,20 @@ func (p *problem) Unwrap() error { return p.err }
 
 // extend adds a constraint to a policy that no review has seen, as at a start: to compile the policy anew for each of some
 // hundred constraints takes a minute. The caller holds e.mu.
-func (s *Set) extend(ctx context.Context, e *entry, t *tracked, first bool) (changed []ID, ok bool) {
+func (s *Set) extend(ctx context.Context, e *entry, t *tracked, first bool) bool {
 	last := s.serving(e.name)
 	if !first || last == nil || last.client == nil || last.seen.Load() || last.rejects != nil {
-		return nil, false
+		return false
 	}
 	next := *last
 	next.kinds = slices.Clone(last.kinds)
 	if contained(func() error { return next.add(ctx, t.newest) }) != nil {
-		return nil, false
+		return false
 	}
 	s.accept(t)
 	s.serve(ctx, &next)
-	return s.setState(t.newest, t.newest, nil), true
+	s.setState(t.newest, t.newest, nil)
+	return true
 }
 
 // serving returns what is served of a policy, or nil.
@@ -48,17 +49,17 @@ func (s *Set) serving(name string) *snapshot {
 	return nil
 }
 
-// load compiles what is enforced of a policy, serves it, and returns whose state has changed. The caller holds e.mu.
-func (s *Set) load(ctx context.Context, e *entry) (changed []ID) {
+// load compiles what is enforced of a policy, and serves it. The caller holds e.mu.
+func (s *Set) load(ctx context.Context, e *entry) {
 	next := &snapshot{name: e.name, seen: new(atomic.Bool)}
 	retry := false
-	var outcomes []func() []ID // a state says only what reviews have
+	var outcomes []func() // a state says only what reviews have
 	note := func(t *tracked, enforced *unstructured.Unstructured, err error) {
 		var p *problem
 		if errors.As(err, &p) {
 			retry = retry || p.reason == CompileFailed || p.reason == InvalidConstraint
 		}
-		outcomes = append(outcomes, func() []ID { return s.setState(t.newest, enforced, err) })
+		outcomes = append(outcomes, func() { s.setState(t.newest, enforced, err) })
 	}
 	if t := &e.template; t.newest != nil {
 		enforced, err := s.choose(ctx, t, func(obj *unstructured.Unstructured) error { return s.compile(ctx, next, obj, false) })
@@ -72,24 +73,23 @@ func (s *Set) load(ctx context.Context, e *entry) (changed []ID) {
 		}
 		note(t, enforced, err)
 	}
-	e.refers = next.refers
+	e.refers, e.again = next.refers, retry
 	s.serve(ctx, next)
 	for _, outcome := range outcomes {
-		changed = append(changed, outcome()...)
+		outcome()
 	}
 	if again := (task{entry: e.name}); retry {
-		s.later(again)
+		s.todo.AddRateLimited(again)
 	} else {
-		s.done(again)
+		s.todo.Forget(again)
 	}
-	return changed
 }
 
 // accept notes that the newest revision of an object is valid, and has it kept.
 func (s *Set) accept(t *tracked) {
 	t.valid = t.newest
 	if s.opt.Revisions != nil {
-		s.now(task{templateName(t.newest), idOf(t.newest)})
+		s.todo.Add(task{templateName(t.newest), idOf(t.newest)})
 	}
 }
 

@@ -96,7 +96,7 @@ type Revisions interface {
 type Options struct {
 	OnError   OnError      // default: KeepLast
 	Revisions Revisions    // default: last valid revisions are kept in memory alone
-	Changed   func(ID)     // told after each change of a State, from any goroutine; it may call the Set
+	Changed   func()       // called at each change of a State, from any goroutine; it must neither block nor call the Set
 	Log       *slog.Logger // default: nothing is logged
 }
 

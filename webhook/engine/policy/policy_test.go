@@ -104,6 +104,7 @@ func newSet(t testing.TB, opt Options, objects ...*unstructured.Unstructured) *S
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(s.todo.ShutDown)
 	for _, obj := range objects {
 		s.Put(t.Context(), obj)
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
 )
 
 // Set holds every policy. All of its methods may be called at the same time.
@@ -32,8 +33,8 @@ type Set struct {
 	mu      sync.Mutex // guards what follows; held for moments
 	entries map[string]*entry
 	states  map[ID]State
-	todo    map[task]*attempt
-	wake    chan struct{} // of Run
+
+	todo workqueue.TypedRateLimitingInterface[task] // of Run
 }
 
 // entry is a template and its constraints.
@@ -43,6 +44,7 @@ type entry struct {
 	template    tracked
 	constraints map[string]*tracked
 	refers      bool // to data
+	again       bool // to be loaded once more
 	gone        bool // from the Set: nothing was left in it
 }
 
@@ -82,9 +84,12 @@ func New(opt Options) (*Set, error) {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
+	if opt.Changed == nil {
+		opt.Changed = func() {}
+	}
 	s := &Set{
 		opt: opt, target: &k8sTarget{}, scheme: runtime.NewScheme(),
-		entries: map[string]*entry{}, states: map[ID]State{}, todo: map[task]*attempt{}, wake: make(chan struct{}, 1),
+		entries: map[string]*entry{}, states: map[ID]State{}, todo: newTasks(),
 	}
 	s.served.Store(&[]*snapshot{})
 	if err := apis.AddToScheme(s.scheme); err != nil {
@@ -150,14 +155,12 @@ func (s *Set) Put(ctx context.Context, obj *unstructured.Unstructured) {
 			}
 		}
 		t.put(obj)
-		changed, ok := s.extend(ctx, e, t, first)
-		if !ok {
-			changed = s.load(ctx, e)
+		if !s.extend(ctx, e, t, first) {
+			s.load(ctx, e)
 		}
 		e.mu.Unlock()
-		s.notify(changed)
 	default:
-		s.notify(s.setState(obj, nil, unsupported(obj)))
+		s.setState(obj, nil, unsupported(obj))
 	}
 }
 
@@ -167,22 +170,20 @@ func (s *Set) Delete(obj *unstructured.Unstructured) {
 	if st, ok := s.State(id); !ok || obj.GetUID() != "" && st.UID != "" && obj.GetUID() != st.UID {
 		return
 	}
-	if isTemplate(obj) || isConstraint(obj) {
-		e := s.entryOf(obj)
-		if isTemplate(obj) {
-			e.template = tracked{}
-		} else {
-			delete(e.constraints, obj.GetName())
-		}
-		changed := s.load(context.Background(), e)
-		e.gone = e.template.newest == nil && len(e.constraints) == 0
-		defer s.notify(append(changed, id))
-		defer e.mu.Unlock()
-		s.forget(id, e)
+	if !isTemplate(obj) && !isConstraint(obj) {
+		s.forget(id, nil)
 		return
 	}
-	s.forget(id, nil)
-	s.notify([]ID{id})
+	e := s.entryOf(obj)
+	defer e.mu.Unlock()
+	if isTemplate(obj) {
+		e.template = tracked{}
+	} else {
+		delete(e.constraints, obj.GetName())
+	}
+	s.load(context.Background(), e)
+	e.gone = e.template.newest == nil && len(e.constraints) == 0
+	s.forget(id, e)
 }
 
 // forget drops what is noted of an object, and of its entry where that is gone.
@@ -190,18 +191,19 @@ func (s *Set) forget(id ID, e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.states, id)
+	s.opt.Changed()
 	if e == nil {
 		return
 	}
-	delete(s.todo, task{e.name, id})
+	s.todo.Forget(task{e.name, id})
 	if e.gone {
 		delete(s.entries, e.name)
-		delete(s.todo, task{entry: e.name})
+		s.todo.Forget(task{entry: e.name})
 	}
 }
 
-// setState notes the state of an object and returns its ID if that changed.
-func (s *Set) setState(newest, enforced *unstructured.Unstructured, err error) []ID {
+// setState notes the state of an object.
+func (s *Set) setState(newest, enforced *unstructured.Unstructured, err error) {
 	next := State{ID: idOf(newest), UID: newest.GetUID(), Phase: Active, Observed: newest.GetGeneration()}
 	if enforced != nil {
 		next.Enforced = enforced.GetGeneration()
@@ -221,24 +223,16 @@ func (s *Set) setState(newest, enforced *unstructured.Unstructured, err error) [
 	last := s.states[next.ID]
 	next.Since = last.Since
 	if last == next {
-		return nil
+		return
 	}
 	next.Since = time.Now()
 	s.states[next.ID] = next
+	s.opt.Changed()
 	if err != nil {
 		s.opt.Log.Error("newest revision of a policy is not enforced", "policy", next.String(), "phase", next.Phase, "reason", next.Reason,
 			"observed", next.Observed, "enforced", next.Enforced, "error", err)
 	} else if last.Phase != Active {
 		s.opt.Log.Info("newest revision of a policy is enforced", "policy", next.String(), "generation", next.Enforced)
-	}
-	return []ID{next.ID}
-}
-
-func (s *Set) notify(changed []ID) {
-	if s.opt.Changed != nil {
-		for _, id := range changed {
-			s.opt.Changed(id)
-		}
 	}
 }
 

@@ -1,7 +1,4 @@
-// Package apitest is an API server in memory, for tests that need to say when and in which
-// order things happen: it stores objects of the resources it is told to have, and serves
-// get, list, watch, create, update and delete of them.
-package apitest
+package cluster
 
 import (
 	"encoding/json"
@@ -22,15 +19,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Server is an API server.
-type Server struct {
+// apiServer is an API server in memory, for tests that need to say when and in which order things happen: it stores
+// objects of the resources that it is told to have, and serves get, list, watch, create, update and delete of them.
+type apiServer struct {
 	t    testing.TB
 	http *httptest.Server
 
 	mu        sync.Mutex
 	changed   *sync.Cond
 	revision  int
-	resources map[string]*resource // by path: "api/v1/namespaces"
+	resources map[string]*apiResource // by path: "api/v1/namespaces"
 	requests  map[string]int
 	uids      int
 	down      bool
@@ -38,31 +36,25 @@ type Server struct {
 	onCreate  func(*unstructured.Unstructured)
 }
 
-type resource struct {
+type apiResource struct {
 	kind    schema.GroupVersionKind
 	objects map[string]*unstructured.Unstructured // by namespace/name
-	events  []event
+	events  []apiEvent
 	oldest  int // revision of the last event that is forgotten
 	removed bool
-	refusal *refusal // nil: none
+	refusal metav1.StatusReason // "": none
 	watches int
 }
 
-// refusal is what every request is answered with.
-type refusal struct {
-	code   int
-	reason metav1.StatusReason
-}
-
-type event struct {
+type apiEvent struct {
 	revision int
 	kind     string
 	object   *unstructured.Unstructured
 }
 
-// New starts a server without resources, which ends with the test.
-func New(t testing.TB) *Server {
-	s := &Server{t: t, resources: map[string]*resource{}, requests: map[string]int{}, revision: 1}
+// newAPI starts a server without resources, which ends with the test.
+func newAPI(t testing.TB) *apiServer {
+	s := &apiServer{t: t, resources: map[string]*apiResource{}, requests: map[string]int{}, revision: 1}
 	s.changed = sync.NewCond(&s.mu)
 	s.http = httptest.NewServer(s)
 	t.Cleanup(func() {
@@ -73,7 +65,7 @@ func New(t testing.TB) *Server {
 }
 
 // Config is how clients reach the server.
-func (s *Server) Config() *rest.Config { return &rest.Config{Host: s.http.URL, QPS: -1} }
+func (s *apiServer) Config() *rest.Config { return &rest.Config{Host: s.http.URL, QPS: -1} }
 
 func path(gvr schema.GroupVersionResource) string {
 	if gvr.Group == "" {
@@ -83,15 +75,15 @@ func path(gvr schema.GroupVersionResource) string {
 }
 
 // Have makes the server know a resource, without objects.
-func (s *Server) Have(gvr schema.GroupVersionResource, kind string) {
+func (s *apiServer) Have(gvr schema.GroupVersionResource, kind string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.resources[path(gvr)] = &resource{kind: gvr.GroupVersion().WithKind(kind), objects: map[string]*unstructured.Unstructured{}}
+	s.resources[path(gvr)] = &apiResource{kind: gvr.GroupVersion().WithKind(kind), objects: map[string]*unstructured.Unstructured{}}
 }
 
 // Lose makes the server forget a resource with its objects. Nobody hears of their deletion:
 // watches end, and the next request is answered with 404.
-func (s *Server) Lose(gvr schema.GroupVersionResource) {
+func (s *apiServer) Lose(gvr schema.GroupVersionResource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.resources[path(gvr)].removed = true
@@ -99,29 +91,22 @@ func (s *Server) Lose(gvr schema.GroupVersionResource) {
 	s.changed.Broadcast()
 }
 
-// Refuse answers each request for a resource with 403 from now on.
-func (s *Server) Refuse(gvr schema.GroupVersionResource) {
+// Refuse answers each request for a resource with an error, until Allow.
+func (s *apiServer) Refuse(gvr schema.GroupVersionResource, reason metav1.StatusReason) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.resources[path(gvr)].refusal = &refusal{http.StatusForbidden, metav1.StatusReasonForbidden}
+	s.resources[path(gvr)].refusal = reason
 }
 
-// Fail answers each request for a resource with 500, until Allow.
-func (s *Server) Fail(gvr schema.GroupVersionResource) {
+// Allow undoes Refuse.
+func (s *apiServer) Allow(gvr schema.GroupVersionResource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.resources[path(gvr)].refusal = &refusal{http.StatusInternalServerError, metav1.StatusReasonInternalError}
-}
-
-// Allow undoes Refuse and Fail.
-func (s *Server) Allow(gvr schema.GroupVersionResource) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.resources[path(gvr)].refusal = nil
+	s.resources[path(gvr)].refusal = ""
 }
 
 // Down ends all watches and answers each request with 503, until Up.
-func (s *Server) Down() {
+func (s *apiServer) Down() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.down = true
@@ -130,7 +115,7 @@ func (s *Server) Down() {
 }
 
 // Up undoes Down. What happened before it is not told to watches: they have to list.
-func (s *Server) Up() {
+func (s *apiServer) Up() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.down = false
@@ -142,21 +127,21 @@ func (s *Server) Up() {
 
 // Put creates or updates an object, as another client would. Its UID is that of the stored
 // one, unless it has one; its generation counts changes of its spec.
-func (s *Server) Put(gvr schema.GroupVersionResource, o *unstructured.Unstructured) *unstructured.Unstructured {
+func (s *apiServer) Put(gvr schema.GroupVersionResource, o *unstructured.Unstructured) *unstructured.Unstructured {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.store(s.resources[path(gvr)], o.DeepCopy()).DeepCopy()
 }
 
 // Delete deletes an object, as another client would.
-func (s *Server) Delete(gvr schema.GroupVersionResource, namespace, name string) {
+func (s *apiServer) Delete(gvr schema.GroupVersionResource, namespace, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.remove(s.resources[path(gvr)], namespace+"/"+name)
 }
 
 // Objects returns all objects of a resource, by name.
-func (s *Server) Objects(gvr schema.GroupVersionResource) []*unstructured.Unstructured {
+func (s *apiServer) Objects(gvr schema.GroupVersionResource) []*unstructured.Unstructured {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return sorted(s.resources[path(gvr)])
@@ -164,14 +149,14 @@ func (s *Server) Objects(gvr schema.GroupVersionResource) []*unstructured.Unstru
 
 // OnCreate has f called for each object that a client creates, before it is stored. It may
 // change the object, and the server.
-func (s *Server) OnCreate(f func(*unstructured.Unstructured)) {
+func (s *apiServer) OnCreate(f func(*unstructured.Unstructured)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.onCreate = f
 }
 
 // Watches returns how many watches of a resource there are.
-func (s *Server) Watches(gvr schema.GroupVersionResource) int {
+func (s *apiServer) Watches(gvr schema.GroupVersionResource) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.resources[path(gvr)].watches
@@ -179,7 +164,7 @@ func (s *Server) Watches(gvr schema.GroupVersionResource) int {
 
 // Requests returns how many requests of each verb and resource there were since the last
 // call, such as "create controllerrevisions".
-func (s *Server) Requests() map[string]int {
+func (s *apiServer) Requests() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	got := s.requests
@@ -187,7 +172,7 @@ func (s *Server) Requests() map[string]int {
 	return got
 }
 
-func sorted(r *resource) []*unstructured.Unstructured {
+func sorted(r *apiResource) []*unstructured.Unstructured {
 	objects := []*unstructured.Unstructured{}
 	for _, o := range r.objects {
 		objects = append(objects, o.DeepCopy())
@@ -199,7 +184,7 @@ func sorted(r *resource) []*unstructured.Unstructured {
 func key(o *unstructured.Unstructured) string { return o.GetNamespace() + "/" + o.GetName() }
 
 // store is called with mu held.
-func (s *Server) store(r *resource, o *unstructured.Unstructured) *unstructured.Unstructured {
+func (s *apiServer) store(r *apiResource, o *unstructured.Unstructured) *unstructured.Unstructured {
 	o.SetGroupVersionKind(r.kind)
 	kind := "ADDED"
 	old := r.objects[key(o)]
@@ -225,13 +210,13 @@ func (s *Server) store(r *resource, o *unstructured.Unstructured) *unstructured.
 	s.revision++
 	o.SetResourceVersion(strconv.Itoa(s.revision))
 	r.objects[key(o)] = o
-	r.events = append(r.events, event{s.revision, kind, o})
+	r.events = append(r.events, apiEvent{s.revision, kind, o})
 	s.changed.Broadcast()
 	return o
 }
 
 // remove is called with mu held. It returns whether there was such an object.
-func (s *Server) remove(r *resource, key string) bool {
+func (s *apiServer) remove(r *apiResource, key string) bool {
 	o := r.objects[key]
 	if o == nil {
 		return false
@@ -240,13 +225,13 @@ func (s *Server) remove(r *resource, key string) bool {
 	s.revision++
 	o = o.DeepCopy()
 	o.SetResourceVersion(strconv.Itoa(s.revision))
-	r.events = append(r.events, event{s.revision, "DELETED", o})
+	r.events = append(r.events, apiEvent{s.revision, "DELETED", o})
 	s.changed.Broadcast()
 	return true
 }
 
 // ServeHTTP implements http.Handler.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	groups := 3 // apis, group, version
 	if parts[0] == "api" {
@@ -278,11 +263,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound)
 		return
 	}
-	if found.refusal != nil {
-		fail(w, found.refusal.code, found.refusal.reason)
+	if found.refusal != "" {
+		fail(w, map[metav1.StatusReason]int{metav1.StatusReasonForbidden: 403, metav1.StatusReasonInternalError: 500}[found.refusal], found.refusal)
 		return
 	}
-	q := request{w: w, r: r, resource: found, namespace: namespace, key: namespace + "/" + strings.Join(rest[1:], "/")}
+	q := apiRequest{w: w, r: r, resource: found, namespace: namespace, key: namespace + "/" + strings.Join(rest[1:], "/")}
 	switch verb {
 	case "list":
 		s.list(q)
@@ -297,7 +282,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) verb(r *http.Request, rest []string) string {
+func (s *apiServer) verb(r *http.Request, rest []string) string {
 	switch {
 	case r.Method == http.MethodPost:
 		return "create"
@@ -313,15 +298,15 @@ func (s *Server) verb(r *http.Request, rest []string) string {
 	return "list"
 }
 
-type request struct {
+type apiRequest struct {
 	w              http.ResponseWriter
 	r              *http.Request
-	resource       *resource
+	resource       *apiResource
 	namespace, key string
 }
 
 // discover answers which resources a version has.
-func (s *Server) discover(w http.ResponseWriter, version string) {
+func (s *apiServer) discover(w http.ResponseWriter, version string) {
 	s.requests["discover"]++
 	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}}
 	for path, r := range s.resources {
@@ -337,45 +322,38 @@ func (s *Server) discover(w http.ResponseWriter, version string) {
 	answer(w, http.StatusOK, list)
 }
 
-func (s *Server) list(q request) {
+func (s *apiServer) list(q apiRequest) {
 	selector, err := labels.Parse(q.r.URL.Query().Get("labelSelector"))
 	if err != nil {
 		fail(q.w, http.StatusBadRequest, metav1.StatusReasonBadRequest)
 		return
 	}
-	metadataOnly := strings.Contains(q.r.Header.Get("Accept"), "as=PartialObjectMetadataList")
 	items := []any{}
 	for _, o := range sorted(q.resource) {
 		if q.namespace != "" && o.GetNamespace() != q.namespace || !selector.Matches(labels.Set(o.GetLabels())) {
 			continue
 		}
-		if metadataOnly {
-			o.Object = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": o.Object["metadata"]}
-		}
 		items = append(items, o.Object)
 	}
 	version, kind := q.resource.kind.GroupVersion().String(), q.resource.kind.Kind+"List"
-	if metadataOnly {
-		version, kind = "meta.k8s.io/v1", "PartialObjectMetadataList"
-	}
 	answer(q.w, http.StatusOK, map[string]any{
 		"apiVersion": version, "kind": kind, "metadata": map[string]any{"resourceVersion": strconv.Itoa(s.revision)}, "items": items,
 	})
 }
 
 // watch is called with mu held, and gives it up while it waits.
-func (s *Server) watch(q request) {
+func (s *apiServer) watch(q apiRequest) {
 	since, _ := strconv.Atoi(q.r.URL.Query().Get("resourceVersion"))
-	var told []event
+	var told []apiEvent
 	if q.r.URL.Query().Get("sendInitialEvents") == "true" {
 		for _, o := range sorted(q.resource) {
-			told = append(told, event{kind: "ADDED", object: o})
+			told = append(told, apiEvent{kind: "ADDED", object: o})
 		}
 		end := &unstructured.Unstructured{}
 		end.SetGroupVersionKind(q.resource.kind)
 		end.SetResourceVersion(strconv.Itoa(s.revision))
 		end.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
-		told = append(told, event{kind: "BOOKMARK", object: end})
+		told = append(told, apiEvent{kind: "BOOKMARK", object: end})
 		since = s.revision
 	}
 	if since < q.resource.oldest {
@@ -419,7 +397,7 @@ func (s *Server) watch(q request) {
 	}
 }
 
-func (s *Server) get(q request) {
+func (s *apiServer) get(q apiRequest) {
 	if o := q.resource.objects[q.key]; o != nil {
 		answer(q.w, http.StatusOK, o.Object)
 		return
@@ -427,7 +405,7 @@ func (s *Server) get(q request) {
 	fail(q.w, http.StatusNotFound, metav1.StatusReasonNotFound)
 }
 
-func (s *Server) delete(q request) {
+func (s *apiServer) delete(q apiRequest) {
 	if !s.remove(q.resource, q.key) {
 		fail(q.w, http.StatusNotFound, metav1.StatusReasonNotFound)
 		return
@@ -435,7 +413,7 @@ func (s *Server) delete(q request) {
 	answer(q.w, http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess})
 }
 
-func (s *Server) write(q request) {
+func (s *apiServer) write(q apiRequest) {
 	o := &unstructured.Unstructured{}
 	if err := json.NewDecoder(q.r.Body).Decode(&o.Object); err != nil {
 		fail(q.w, http.StatusBadRequest, metav1.StatusReasonBadRequest)

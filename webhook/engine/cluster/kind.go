@@ -1,4 +1,4 @@
-package watch
+package cluster
 
 import (
 	"context"
@@ -22,12 +22,14 @@ import (
 // objects: the informer asks again, with its backoff, until there is such a kind, and hears
 // of each object as deleted when there is none any more.
 type kind struct {
-	gvk      schema.GroupVersionKind
-	manager  *Manager
-	informer cache.SharedIndexInformer
-	intents  map[*Registrar]*intent // guarded by Manager.mu
-	ctx      context.Context        // ends with the last intent
-	cancel   context.CancelFunc
+	gvk          schema.GroupVersionKind
+	controller   *controller
+	informer     cache.SharedIndexInformer
+	registration cache.ResourceEventHandlerRegistration
+	ctx          context.Context // ends when the kind is watched no more
+	cancel       context.CancelFunc
+	synced       bool       // all that there was is handled; guarded by controller.mu
+	handing      sync.Mutex // held while an event is handed over
 
 	// The informer's reflector alone has these. It makes attempts: it watches with all that
 	// there is sent first, or lists where it cannot; and then watches.
@@ -35,26 +37,80 @@ type kind struct {
 	absent   bool                        // as this attempt has found out
 
 	mu      sync.Mutex
-	err     error     // the last answer
+	last    error     // the last answer
 	refused time.Time // since when the API server has answered with an error
 }
 
-func (m *Manager) newKind(gvk schema.GroupVersionKind) *kind {
-	k := &kind{gvk: gvk, manager: m, intents: map[*Registrar]*intent{}}
+func (c *controller) newKind(gvk schema.GroupVersionKind) *kind {
+	k := &kind{gvk: gvk, controller: c}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	example := &unstructured.Unstructured{}
 	example.SetGroupVersionKind(gvk)
 	lists := &cache.ListWatch{ListWithContextFunc: k.list, WatchFuncWithContext: k.watch}
-	k.informer = cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(lists, m.client), example, 0, cache.Indexers{})
-	// Both fail only for an informer that runs.
+	k.informer = cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(lists, c.client), example, 0, cache.Indexers{})
+	// These fail only for an informer that runs.
 	_ = k.informer.SetTransform(strip)
 	_ = k.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		m.log.Debug("a watch has ended", "kind", gvk.String(), "error", err)
+		c.log.Debug("a watch has ended", "kind", gvk.String(), "error", err)
 	})
+	k.registration, _ = k.informer.AddEventHandler(k)
 	return k
 }
 
-func (k *kind) run() { k.informer.RunWithContext(k.ctx) }
+func (k *kind) start() {
+	k.controller.running.Go(func() { k.informer.RunWithContext(k.ctx) })
+	k.controller.running.Go(func() {
+		select {
+		case <-k.registration.HasSyncedChecker().Done():
+			k.tell(event{change: synced})
+		case <-k.ctx.Done():
+		}
+	})
+}
+
+// end returns when no event is handed over any more.
+func (k *kind) end() {
+	k.cancel()
+	k.handing.Lock()
+	defer k.handing.Unlock()
+}
+
+func (k *kind) tell(e event) {
+	k.handing.Lock()
+	defer k.handing.Unlock()
+	if k.ctx.Err() != nil { // alone: the select may choose the receiver
+		return
+	}
+	e.kind = k
+	select {
+	case k.controller.events <- e:
+	case <-k.ctx.Done():
+	}
+}
+
+// OnAdd implements cache.ResourceEventHandler.
+func (k *kind) OnAdd(object any, _ bool) {
+	k.tell(event{object: object.(*unstructured.Unstructured)})
+}
+
+// OnUpdate implements cache.ResourceEventHandler. An object that was deleted and made again
+// while there was no connection is told as two.
+func (k *kind) OnUpdate(before, after any) {
+	e := event{object: after.(*unstructured.Unstructured), old: before.(*unstructured.Unstructured)}
+	if e.old.GetUID() != e.object.GetUID() {
+		k.tell(event{change: deleted, object: e.old})
+		e.old = nil
+	}
+	k.tell(e)
+}
+
+// OnDelete implements cache.ResourceEventHandler.
+func (k *kind) OnDelete(object any) {
+	if missed, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = missed.Obj
+	}
+	k.tell(event{change: deleted, object: object.(*unstructured.Unstructured)})
+}
 
 // strip drops what is large and what no policy can mean.
 func strip(object any) (any, error) {
@@ -98,17 +154,17 @@ func (k *kind) watch(ctx context.Context, o metav1.ListOptions) (apiwatch.Interf
 // ask sends a request and notes how it went.
 func (k *kind) ask(ctx context.Context, request func(dynamic.ResourceInterface) error) (err error) {
 	if k.resource.Empty() {
-		k.resource, err = k.manager.resource(ctx, k.gvk)
+		k.resource, err = k.controller.resource(ctx, k.gvk)
 	}
 	if err == nil {
-		err = request(k.manager.client.Resource(k.resource))
+		err = request(k.controller.client.Resource(k.resource))
 	}
 	k.absent = apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
 	if k.absent {
 		k.resource = schema.GroupVersionResource{} // it may come back as another
 	}
-	if ctx.Err() == nil && k.note(err) && k.absent && k.manager.Absent != nil {
-		k.manager.Absent(k.gvk)
+	if ctx.Err() == nil && k.note(err) && k.absent {
+		k.controller.absent(k.gvk)
 	}
 	return err
 }
@@ -121,14 +177,14 @@ func (k *kind) note(err error) (news bool) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	before := k.err
-	k.err = err
+	before := k.last
+	k.last = err
 	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
 		k.refused = time.Time{}
 	} else if k.refused.IsZero() {
 		k.refused = time.Now()
 	}
-	log := k.manager.log.With("kind", k.gvk.String())
+	log := k.controller.log.With("kind", k.gvk.String())
 	switch {
 	case err == nil && before != nil:
 		log.Info("watched now")
@@ -148,5 +204,5 @@ func (k *kind) failure() (refused time.Duration, err error) {
 	if !k.refused.IsZero() {
 		refused = time.Since(k.refused)
 	}
-	return refused, k.err
+	return refused, k.last
 }
