@@ -66,8 +66,6 @@ func (l *letters) open() (*deadletter.Store, error) {
 	return s, nil
 }
 
-func (l *letters) isOpen() bool { return l.store.Load() != nil }
-
 // close closes the store: afterwards the queue may be another's.
 func (l *letters) close() {
 	l.opening.Lock()
