@@ -2,7 +2,8 @@
 // validated, searched and copied as they came.
 //
 //	valid.go    KindOf: is a line JSON in UTF-8
-//	token.go    tokens
+//	plain.go    64 bytes of a string at a time
+//	token.go    the tokens between strings
 //	walk.go     where a value ends, members and items, values by their path
 //	text.go     what a string says
 //	string.go   strings and compact values, written

@@ -2,6 +2,8 @@ package rawjson
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -39,10 +41,23 @@ func (v Value) inside() []byte {
 	switch {
 	case last < 0 || v[0] != '"':
 		return nil
-	case last > 0 && v[last] == '"':
+	case last > 0 && v[last] == '"' && !isEscaped(v, last):
 		return v[1:last]
 	}
 	return v[1:]
+}
+
+// plainEnd returns the index of the first byte from text[i] on that is not plain.
+func plainEnd(text []byte, i int) int {
+	for ; i+8 <= len(text); i += 8 {
+		if odd := oddBytes(binary.LittleEndian.Uint64(text[i:i+8])) & highBits; odd != 0 {
+			return i + bits.TrailingZeros64(odd)/8
+		}
+	}
+	for i < len(text) && isPlain(text[i]) {
+		i++
+	}
+	return i
 }
 
 // appendUTF8 appends text with U+FFFD for each byte that is not UTF-8.

@@ -1,10 +1,5 @@
 package rawjson
 
-import (
-	"encoding/binary"
-	"math/bits"
-)
-
 // at returns the byte at i, and 0, which is no JSON, beyond the end.
 func at(line []byte, i int) byte {
 	if uint(i) < uint(len(line)) {
@@ -18,38 +13,20 @@ func token(line []byte, i int) (int, byte) {
 	if uint(i) < uint(len(line)) && line[i] > ' ' {
 		return i, line[i]
 	}
-	i = SkipSpace(line, i)
+	i = spaceEnd(line, i)
 	return i, at(line, i)
 }
 
-// plainEnd returns the index of the first byte of a string from text[i] on that does not
-// stand for itself: the quote, the backslash or a control character.
-func plainEnd(text []byte, i int) int {
-	for ; i+8 <= len(text); i += 8 {
-		if s := stops(binary.LittleEndian.Uint64(text[i:])); s != 0 {
-			return i + bits.TrailingZeros64(s)/8
+func spaceEnd(line []byte, i int) int {
+	for {
+		switch at(line, i) {
+		case ' ', '\t', '\r', '\n':
+			i++
+		default:
+			return i
 		}
 	}
-	for i < len(text) && isPlain(text[i]) {
-		i++
-	}
-	return i
 }
-
-func isPlain(c byte) bool { return c >= ' ' && c != '"' && c != '\\' }
-
-// stops sets the high bit of each of the eight bytes of w that is not plain. Nothing is
-// carried from one byte into the next: what is added has no high bits. As c^2 swaps 0x22
-// and 0x20, it is less than 0x21 for the quote and control characters alone.
-func stops(w uint64) uint64 {
-	c := w &^ highBits
-	return ^(((c^2*each)+(0x80-0x21)*each)&((c^'\\'*each)+0x7f*each) | w) & highBits
-}
-
-const (
-	each     = 0x0101010101010101 // times c: a word of c
-	highBits = 0x80 * each
-)
 
 // escapes are the bytes that may follow a backslash, but for the u.
 var escapes = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}

@@ -1,7 +1,6 @@
 package rawjson
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"math/bits"
 	"unicode/utf8"
@@ -47,7 +46,7 @@ func KindOf(line []byte) Kind {
 		open  uint64 // the containers around i, the innermost in the lowest bit: 1 is an object
 		depth int    // how many they are
 		name  bool   // the name of a member must come
-		plain block
+		plain plainBlock
 	)
 	i, c := token(line, 0)
 	kind := kinds[c]
@@ -117,7 +116,7 @@ func KindOf(line []byte) Kind {
 		// A value has ended, and perhaps containers with it.
 		for ; c != ','; i, c = token(line, i+1) {
 			if depth == 0 {
-				if i < len(line) || plain.other&highBits != 0 && !utf8.Valid(line) {
+				if i < len(line) || plain.other != 0 && !utf8.Valid(line) {
 					return Invalid
 				}
 				return kind
@@ -134,35 +133,6 @@ func KindOf(line []byte) Kind {
 		i, c = token(line, i+1)
 		name = open&1 == 1
 	}
-}
-
-// blockSize is how many bytes KindOf looks at together: a bit of a word for each.
-const blockSize = 64
-
-// block is a block of a line. The zero value is in front of the first one.
-type block struct {
-	end   int    // of the block in the line
-	stops uint64 // bit n is set if byte n does not stand for itself; see stops
-	other uint64 // has a high bit if a byte was beyond ASCII, in this block or one before
-}
-
-// next goes on to the next block of line. Missing bytes count as control characters.
-func (b *block) next(line []byte) {
-	const gather = 0x0002040810204081 // multiplied moves high bits into the highest byte, the first lowest
-	var last [blockSize]byte
-	p := &last
-	if rest := line[b.end:]; len(rest) >= blockSize {
-		p = (*[blockSize]byte)(rest)
-	} else {
-		copy(last[:], rest)
-	}
-	b.stops = 0
-	for i := blockSize - 8; i >= 0; i -= 8 {
-		w := binary.LittleEndian.Uint64(p[i:])
-		b.stops = b.stops<<8 | stops(w)*gather>>56
-		b.other |= w
-	}
-	b.end += blockSize
 }
 
 // kindOfDeep is KindOf of a line that nests deeper than maxOpen. encoding/json bounds the depth.

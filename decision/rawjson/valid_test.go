@@ -91,14 +91,58 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
+func TestKindsHaveNames(t *testing.T) {
+	for kind, want := range map[Kind]string{Invalid: "invalid", Object: "object", Array: "array", String: "string", Number: "number", Boolean: "boolean", Null: "null"} {
+		if got := kind.String(); got != want {
+			t.Errorf("kind %d: got %q, want %q", kind, got, want)
+		}
+	}
+}
+
 // Any byte may stand anywhere in a string, which may begin and end anywhere in a block.
 func TestEveryByteAtEveryPlace(t *testing.T) {
 	fill := []string{"", "é", `\n`, `\"`, "\U0001f6ab"}
-	for at := range 24 {
+	for at := range 2*blockSize + 8 {
 		for c := range 256 {
 			line := []byte(`{"` + strings.Repeat("x", at) + string(rune('y')) + fill[c%len(fill)] + `z":"v"}`)
 			line[2+at] = byte(c)
 			compare(t, line)
+		}
+	}
+}
+
+func TestEveryEscape(t *testing.T) {
+	for _, escape := range []string{`\n`, `\u0aF9`} {
+		for at := 1; at < len(escape); at++ {
+			for c := range 256 {
+				line := []byte(`{"a":"` + escape + `"}`)
+				line[6+at] = byte(c)
+				compare(t, line)
+			}
+		}
+	}
+}
+
+// A string of every length, with every byte that matters at every place of it.
+func TestStringsOfEveryLength(t *testing.T) {
+	special := []string{"", `"`, `\`, `\\`, `\"`, `\u00e9`, `\u00g9`, `\ud800`, "\x00", "\x1f", "\x20", "\x21", "\x23", "\x5b", "]", "\x7f", "é", "\xc3", "\x80", "日", "\xed\xa0\x80", "\U0001f6ab", "\xff"}
+	for _, begin := range []int{0, 5, 40} {
+		for length := range 41 {
+			for _, s := range special {
+				for at := range length + 1 {
+					line := fmt.Sprintf(`%*s["%s%s%s"]`, begin, "", strings.Repeat("a", at), s, strings.Repeat("b", length-at))
+					compare(t, []byte(line))
+				}
+			}
+		}
+	}
+}
+
+// A line that is cut anywhere ends within what was being read, at each place of a block.
+func TestCutAnywhere(t *testing.T) {
+	for _, record := range records(t) {
+		for n := range record {
+			compare(t, record[:n])
 		}
 	}
 }
@@ -159,6 +203,22 @@ func TestNothingIsAllocated(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Errorf("got %v allocations for %d lines, want none", n, len(lines))
+	}
+}
+
+// What is in front of a line and behind it is none of its business.
+func TestLineAlone(t *testing.T) {
+	around := []byte(`"\` + `{"a":"b"}` + `"]}` + "\xff" + strings.Repeat("\x00", blockSize))
+	line := around[2:11]
+	before := bytes.Clone(around)
+	if got := KindOf(line); got != Object {
+		t.Errorf("got %v, want %v", got, Object)
+	}
+	if got := KindOf(line[:len(line)-1]); got != Invalid {
+		t.Errorf("without its end: got %v, want %v", got, Invalid)
+	}
+	if !bytes.Equal(around, before) {
+		t.Errorf("the bytes were changed: got %q, want %q", around, before)
 	}
 }
 

@@ -1,7 +1,10 @@
 package rawjson
 
 import (
+	"bytes"
+	"encoding/binary"
 	"iter"
+	"math/bits"
 	"strconv"
 	"strings"
 )
@@ -139,27 +142,65 @@ func Name(text []byte, i int) (name []byte, value int) {
 
 // StringEnd returns the index after the string whose opening quote is text[i].
 func StringEnd(text []byte, i int) int {
-	for i++; ; {
-		i = plainEnd(text, i)
-		switch {
-		case i >= len(text):
-			return len(text)
-		case text[i] == '"':
-			return i + 1
-		case text[i] == '\\':
-			i += 2
-		default:
-			i++
+	const short = 32 // bytes, for which IndexByte costs more
+	i++
+	// As plainEnd does, without the cost of a call, which a short string feels.
+	for last := min(i+short, len(text)) - 8; i <= last; i += 8 {
+		if odd := oddBytes(binary.LittleEndian.Uint64(text[i:i+8])) & highBits; odd != 0 {
+			if i += bits.TrailingZeros64(odd) / 8; text[i] == '"' {
+				return i + 1
+			}
+			break
 		}
 	}
+	for ; i < len(text); i++ {
+		n := bytes.IndexByte(text[i:], '"')
+		if n < 0 {
+			break
+		}
+		if i += n; !isEscaped(text, i) {
+			return i + 1
+		}
+	}
+	return len(text)
+}
+
+// isEscaped reports whether an odd number of backslashes stands before text[i].
+func isEscaped(text []byte, i int) bool {
+	first := i
+	for first > 0 && text[first-1] == '\\' {
+		first--
+	}
+	return (i-first)%2 == 1
 }
 
 // ValueEnd returns the index after the value that begins at text[i], and i where none
 // begins.
 func ValueEnd(text []byte, i int) int {
-	var e End
-	n, _ := e.Next(text[i:])
-	return i + n
+	if i == len(text) {
+		return i
+	}
+	switch text[i] {
+	case '"':
+		return StringEnd(text, i)
+	case '{', '[':
+		for depth := 0; i < len(text); {
+			switch c := text[i]; c {
+			case '"':
+				i = StringEnd(text, i)
+				continue
+			case '{', '[':
+				depth++
+			case '}', ']':
+				if depth--; depth == 0 {
+					return i + 1
+				}
+			}
+			i++
+		}
+		return i
+	}
+	return i + scalarEnd(text[i:])
 }
 
 // scalarEnd returns the index after the number or word that text begins with.
@@ -246,24 +287,40 @@ func (e *End) betweenStrings(p []byte) int {
 // bytes these are.
 func (e *End) withinString(p []byte) int {
 	i := 0
-	if e.escaped {
+	if e.escaped && len(p) > 0 {
 		i, e.escaped = 1, false
 	}
-	for {
-		i = plainEnd(p, i)
-		switch {
-		case i >= len(p):
-			return len(p)
-		case p[i] == '"':
+	const short = 64 // bytes, for which IndexByte costs more
+	for begin := i; i+8 <= len(p) && i < begin+short; {
+		stops := stringStops(binary.LittleEndian.Uint64(p[i : i+8]))
+		if stops == 0 {
+			i += 8
+			continue
+		}
+		i += bits.TrailingZeros64(stops) / 8
+		if p[i] == '"' {
 			e.inString = false
 			return i + 1
-		case p[i] == '\\' && i+1 == len(p):
-			e.escaped = true
-			return len(p)
-		case p[i] == '\\':
-			i += 2
-		default:
-			i++
 		}
+		if i+1 == len(p) {
+			e.escaped = true
+			return i + 1
+		}
+		i += 2
 	}
+	rest := p[i:]
+	end := StringEnd(rest, -1)
+	if end > 0 && rest[end-1] == '"' && !isEscaped(rest, end-1) {
+		e.inString = false
+	} else {
+		e.escaped = isEscaped(rest, len(rest))
+	}
+	return i + end
+}
+
+// stringStops sets the high bit of the first byte of w, counted from the lowest, that is
+// a quote or a backslash, and of no byte before it; with none, it sets no bit.
+func stringStops(w uint64) uint64 {
+	quote, backslash := w^'"'*everyByte, w^'\\'*everyByte
+	return ((quote-everyByte)&^quote | (backslash-everyByte)&^backslash) & highBits
 }

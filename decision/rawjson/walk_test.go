@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -88,11 +89,9 @@ func FuzzWalk(f *testing.F) {
 // A value in pieces ends where it does in one, and so does one that is not JSON.
 func FuzzEnd(f *testing.F) {
 	for _, seed := range []string{
-		`{"a":[1,"]}\\\"{",{}]},"next":1`, `"a\\"1`, `"\\\"a"`, `-1.5e3,`, `true }`, `[[[[`, `"\`, `]`, ` 1`, `{"a":"b\\"}x`, `[}]]`, `{"a\\\"b":["\\","}"]}`,
+		`{"a":[1,"]}\\\"{",{}]},"next":1`, `"a\\"1`, `"\\\"a"`, `-1.5e3,`, `true }`, `[[[[`, `"\`, `]`, ` 1`, `{"a":"b\\"}x`, `[}]]`,
 	} {
-		for size := range 4 {
-			f.Add([]byte(seed), size)
-		}
+		f.Add([]byte(seed), 3)
 	}
 	f.Fuzz(func(t *testing.T, text []byte, size int) {
 		want := rawjson.ValueEnd(text, 0)
@@ -112,6 +111,23 @@ func FuzzEnd(f *testing.F) {
 			t.Errorf("%q in pieces of %d: got the end at %d, want %d", text, size, got, want)
 		}
 	})
+}
+
+// A quote that follows a backslash ends no string, also where a piece ends between them.
+func TestEndInPieces(t *testing.T) {
+	const value = `{"a\\\"b":["\\","}"]}`
+	for size := 1; size <= len(value); size++ {
+		var e rawjson.End
+		got, done := 0, false
+		for !done && got < len(value) {
+			var n int
+			n, done = e.Next([]byte(value[got:min(got+size, len(value))]))
+			got += n
+		}
+		if got != len(value) || !done {
+			t.Errorf("in pieces of %d: got the end at %d, %t, want %d", size, got, done, len(value))
+		}
+	}
 }
 
 func FuzzStrings(f *testing.F) {
@@ -167,6 +183,35 @@ func TestGet(t *testing.T) {
 		if got := rawjson.Value(text).String(); got != want {
 			t.Errorf("%s: got %q, want %q", text, got, want)
 		}
+	}
+}
+
+// White space is found wherever it stands, in values of every length.
+func TestAppendCompactOfEveryLength(t *testing.T) {
+	for length := range 40 {
+		for _, space := range []string{" ", "\t", "\r", "\n"} {
+			value := `["` + strings.Repeat("x", length) + `",` + space + `0]`
+			want := strings.Replace(value, space, "", 1)
+			if got := rawjson.AppendCompact(nil, []byte(value)); string(got) != want {
+				t.Errorf("%q: got %s, want %s", value, got, want)
+			}
+		}
+	}
+}
+
+func TestWalkAllocatesNothing(t *testing.T) {
+	text := []byte(`{"a":{"b":[1,{"c":"x"}],"d":"a longer text of more than 32 bytes"},"e":-1.5}`)
+	dst := make([]byte, 0, 1<<10)
+	if n := testing.AllocsPerRun(10, func() {
+		for _, v := range rawjson.Members(text) {
+			v.Text()
+		}
+		if rawjson.Get(text, "a.b.1.c") == nil {
+			t.Error("got no value")
+		}
+		dst = rawjson.AppendString(rawjson.AppendCompact(dst[:0], text), "a\"")
+	}); n != 0 {
+		t.Errorf("got %v allocations, want none", n)
 	}
 }
 
